@@ -1,0 +1,61 @@
+package io.telpher.cli;
+
+import java.lang.module.ModuleDescriptor;
+import java.util.Optional;
+import picocli.CommandLine;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.IVersionProvider;
+
+/// Entry point of the `telpher` command.
+///
+/// A new subcommand is a class of its own, listed in [#SUBCOMMANDS].
+@Command(
+        name = "telpher",
+        description = "Moves bytes between processes, hosts and accelerators.",
+        mixinStandardHelpOptions = true,
+        versionProvider = Main.Version.class,
+        synopsisSubcommandLabel = "COMMAND")
+public final class Main implements Runnable {
+    private static final Class<?>[] SUBCOMMANDS = {CommandLine.HelpCommand.class};
+
+    @CommandLine.Spec private CommandLine.Model.CommandSpec spec;
+
+    /// Runs one command and ends the process with its exit code: 0 done, 1 failed, 2 wrong usage.
+    public static void main(String[] args) {
+        System.exit(commandLine().execute(args));
+    }
+
+    static CommandLine commandLine() {
+        CommandLine line = new CommandLine(new Main());
+        for (Class<?> subcommand : SUBCOMMANDS) {
+            line.addSubcommand(subcommand);
+        }
+        return line;
+    }
+
+    @Override
+    public void run() {
+        throw new CommandLine.ParameterException(spec.commandLine(), "Missing command");
+    }
+
+    /// Reports the version that the build stamped into the module, next to the facts a bug report
+    // needs.
+    static final class Version implements IVersionProvider {
+        @Override
+        public String[] getVersion() {
+            String version =
+                    Optional.ofNullable(Main.class.getModule().getDescriptor())
+                            .flatMap(ModuleDescriptor::rawVersion)
+                            .orElse("(development)");
+            return new String[] {
+                "telpher " + version,
+                "Java " + Runtime.version(),
+                System.getProperty("os.name")
+                        + " "
+                        + System.getProperty("os.version")
+                        + " "
+                        + System.getProperty("os.arch")
+            };
+        }
+    }
+}

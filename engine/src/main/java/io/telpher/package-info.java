@@ -1,0 +1,5 @@
+/// The public API of the engine.
+@NullMarked
+package io.telpher;
+
+import org.jspecify.annotations.NullMarked;
