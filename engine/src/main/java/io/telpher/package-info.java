@@ -1,4 +1,4 @@
-/// The public API of the engine.
+/// The public API: an [io.telpher.Endpoint] registers memory, connects to peers, and moves bytes.
 @NullMarked
 package io.telpher;
 

@@ -1,0 +1,62 @@
+package io.telpher;
+
+import java.time.Duration;
+import java.util.concurrent.CompletionStage;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
+
+/// One operation. It ends exactly once per posting, as `DONE`, `FAILED`, `TIMED_OUT` or `CANCELLED`,
+/// by its deadline plus the drain limit at the latest; from then on no byte of the caller's memory is
+/// touched by it.
+///
+/// A transfer from one of the `prepare` methods is `IDLE`; [#post()] starts it, and starts it again
+/// once it has ended. The others are posted when the caller gets them. Thread-safe, but posting again
+/// while another thread still looks at the previous result is the caller's race.
+public interface Transfer {
+    /// Posts a prepared or ended transfer. Allocates nothing.
+    ///
+    /// @throws IllegalStateException when it is pending
+    /// @throws TelpherException.Closed when the connection was closed
+    void post();
+
+    /// @return where the transfer stands; progress is made by this call, so it can be polled
+    TransferState poll();
+
+    /// @return where the transfer stands, without making progress
+    TransferState state();
+
+    /// @return what is known of the far side; `UNKNOWN` while the transfer is pending
+    RemoteQuiet remoteQuiet();
+
+    /// Waits for the end: spins, then parks.
+    ///
+    /// @throws TelpherException that [#error()] names, when it did not end as `DONE`
+    void await();
+
+    /// Waits for the end, for a limited time; the transfer goes on when the time is over.
+    ///
+    /// @return whether it has ended, in whatever way
+    boolean await(Duration atMost);
+
+    /// @return a stage that completes with this transfer when it is done, or exceptionally with its error
+    CompletionStage<Transfer> completion();
+
+    /// Runs an action once when the current posting ends, in whatever way; at once when it has ended
+    /// already. It runs on an engine thread or on whichever thread makes progress, must not block, and
+    /// may post other transfers.
+    void onEnd(Consumer<Transfer> action);
+
+    /// Asks for an early end. The terminal state follows within the drain limit.
+    ///
+    /// @return false when the transfer had ended already
+    boolean cancel();
+
+    /// @return bytes known to be in the target's memory; for a receive, the exact length received
+    long bytesMoved();
+
+    /// @return the path that the bytes took or will take: `mapped`, `cma`, `tcp`, ...
+    String path();
+
+    /// @return why it did not end as `DONE`, or null
+    @Nullable TelpherException error();
+}

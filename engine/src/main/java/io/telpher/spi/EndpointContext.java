@@ -1,0 +1,34 @@
+package io.telpher.spi;
+
+import io.telpher.EndpointOptions;
+import java.util.concurrent.Executor;
+import org.jspecify.annotations.Nullable;
+
+/// What the engine gives to the transports of one endpoint. Thread-safe.
+public interface EndpointContext {
+    /// @return the endpoint's options
+    EndpointOptions options();
+
+    /// @return the endpoint's incarnation
+    long incarnation();
+
+    /// Takes over an incoming channel: the engine authenticates the peer on the control executor.
+    void accepted(TransportEndpoint from, Channel channel);
+
+    /// @return for whatever may block
+    Executor control();
+
+    /// @return the registered region with that index if its generation and key are right and it is open, else null
+    @Nullable LocalRegion region(int index, int generation, long key);
+
+    /// @return the transport endpoint of the given name that belongs to the endpoint with that incarnation in this
+    ///     process, or null
+    @Nullable EndpointContext inProcess(long incarnation);
+
+    /// Calls `ready` on the progress thread whenever the descriptor is readable, has hung up or has failed, until
+    /// [#unwatch(int)]. Level-triggered; `ready` must not block.
+    void watch(int descriptor, Runnable ready);
+
+    /// Ends [#watch(int, Runnable)]; the descriptor may be closed afterwards.
+    void unwatch(int descriptor);
+}

@@ -1,0 +1,93 @@
+package io.telpher.spi;
+
+import java.lang.foreign.MemorySegment;
+import org.jspecify.annotations.Nullable;
+
+/// An ordered, reliable carrier of frames: it delivers in order or is dead. A frame is a header of [#HEADER] bytes, whose
+/// bytes 4 to 7 hold the payload's length, and its payload. The first 8 bytes of a header are never all zero.
+///
+/// The engine holds the lane's send token around [#send], [#flush] and [#releaseOutbound], and its poll token around
+/// [#poll], [#discardInbound], [#confirm], [#park] and [#unpark], so each half is used by one thread at a time, while the
+/// two halves may be used at the same time. No method blocks.
+public interface Lane extends AutoCloseable {
+    /// Bytes of a frame's header.
+    int HEADER = 64;
+
+    /// Result of [#send]: the lane has taken the frame. [#flush]: nothing is left over.
+    int OK = 0;
+
+    /// Result of [#send]: nothing was taken, flush and try later. [#flush]: something is left over.
+    int FULL = 1;
+
+    /// Result: the lane is dead, [#failure()] says why.
+    int DEAD = -1;
+
+    /// @return the name of the path: `tcp`, `shm-ring`
+    String path();
+
+    /// @return both ends, for people
+    String text();
+
+    /// @return the largest payload of one frame
+    int maxPayload();
+
+    /// Takes one frame. The header is copied. The payload is copied, or read until it is written out; until then the
+    /// lane takes no other frame, and `owner` names it for [#releaseOutbound].
+    ///
+    /// @param header memory that holds the header
+    /// @param at where it starts
+    /// @param payload memory that holds the payload; ignored when `length` is 0
+    /// @param offset where it starts
+    /// @param length payload bytes
+    /// @param owner whose memory the payload is, or null when it is the engine's
+    int send(MemorySegment header, long at, MemorySegment payload, long offset, int length, @Nullable Object owner);
+
+    /// Hands everything taken so far to the link as far as it goes.
+    int flush();
+
+    /// Copies what is left of an owner's payload into the lane's own memory, so that the owner's is not read any more.
+    void releaseOutbound(Object owner);
+
+    /// Takes in at most `limit` frames.
+    ///
+    /// @return how many frames ended, or [#DEAD]
+    int poll(Receiver receiver, int limit);
+
+    /// Turns the rest of the frame that is being received away from an owner's memory.
+    void discardInbound(Object owner);
+
+    /// @return whether [#confirm] tells the peer by itself what was applied; else the engine sends frames for that
+    boolean confirmsNatively();
+
+    /// Tells the peer that all frames up to this number were applied. Only when [#confirmsNatively()].
+    void confirm(long sequence);
+
+    /// @return what the peer's lane passed to [#confirm] last
+    long confirmed();
+
+    /// @return a descriptor that becomes readable when [#poll] has work or the lane died, once [#park] returned true
+    int descriptor();
+
+    /// @return whether the descriptor must also be watched for being writable, since [#flush] left something over
+    boolean wantsWrite();
+
+    /// Prepares for waiting on the descriptor.
+    ///
+    /// @return false when there is something to poll already
+    boolean park();
+
+    /// Ends the waiting: called once before polling goes on.
+    void unpark();
+
+    /// Looks whether the far side is still there, for lanes that span hosts.
+    ///
+    /// @return nanoseconds since the far side's kernel last acknowledged anything that it owed, 0 when nothing is owed
+    long silence();
+
+    /// @return why the lane is dead, or null
+    @Nullable String failure();
+
+    /// Frees everything. Called once, under both tokens.
+    @Override
+    void close();
+}
