@@ -14,7 +14,8 @@ import picocli.CommandLine.IVersionProvider;
         description = "Moves bytes between processes, hosts and accelerators.",
         mixinStandardHelpOptions = true,
         versionProvider = Main.Version.class,
-        synopsisSubcommandLabel = "COMMAND")
+        synopsisSubcommandLabel = "COMMAND",
+        footer = {"", "In a source tree the launcher also knows: build, test, format, jdk."})
 public final class Main implements Runnable {
     private static final Class<?>[] SUBCOMMANDS = {CommandLine.HelpCommand.class};
 
