@@ -1,0 +1,371 @@
+package io.telpher.cli;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import com.sun.net.httpserver.HttpServer;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.security.MessageDigest;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/// Runs the `telpher` script in a tree of its own, with JDKs and a Maven that are only scripts.
+class LauncherTest {
+    @TempDir Path temp;
+
+    private Path home;
+    private Path tree;
+    private Path bin;
+    private Path mavenCalls;
+    private HttpServer server;
+    private byte[] archive = {};
+    private final AtomicInteger downloads = new AtomicInteger();
+    private final Map<String, String> environment = new TreeMap<>();
+
+    @BeforeEach
+    void prepare() throws IOException {
+        home = Files.createDirectories(temp.resolve("home"));
+        tree = Files.createDirectories(temp.resolve("tree"));
+        bin = Files.createDirectories(temp.resolve("bin"));
+        mavenCalls = temp.resolve("maven-calls");
+        Files.copy(launcher(), tree.resolve("telpher"));
+        tree.resolve("telpher").toFile().setExecutable(true);
+        Files.writeString(tree.resolve("pom.xml"), "<project/>");
+        Files.createDirectories(tree.resolve("cli/src/main/java"));
+        Files.writeString(tree.resolve("cli/pom.xml"), "<project/>");
+        Files.writeString(tree.resolve("cli/src/main/java/Main.java"), "class Main {}");
+        script(
+                bin.resolve("mvn"),
+                """
+                [ "$1" = -v ] && echo 'Apache Maven 3.9.9' && exit
+                echo "$JAVA_HOME $*" >>'%s'
+                [ -e '%s' ] && echo 'the compiler is unhappy' && exit 1
+                sleep 0.3
+                mkdir -p cli/target/dist/lib && : >cli/target/dist/lib/telpher-cli-1.jar
+                """
+                        .formatted(mavenCalls, temp.resolve("break-maven")));
+
+        server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
+        server.createContext(
+                "/jdk.tar.gz",
+                exchange -> {
+                    downloads.incrementAndGet();
+                    exchange.sendResponseHeaders(200, archive.length);
+                    exchange.getResponseBody().write(archive);
+                    exchange.close();
+                });
+        server.start();
+
+        environment.put("HOME", home.toString());
+        environment.put("PATH", bin + ":/usr/local/bin:/usr/bin:/bin");
+    }
+
+    @AfterEach
+    void stopServer() {
+        server.stop(0);
+    }
+
+    @Test
+    void picksTheNewestJdkWhenTheDefaultOnesAreTooOld() throws Exception {
+        environment.put("JAVA_HOME", jdk(temp.resolve("jdk-17"), "17.0.15").toString());
+        Files.createSymbolicLink(
+                bin.resolve("java"), jdk(temp.resolve("jdk-21"), "21").resolve("bin/java"));
+        jdk(home.resolve(".jdks/jdk-98"), "98.0.10");
+        Path newest = jdk(home.resolve(".sdkman/candidates/java/99-tem"), "99.0.1");
+        jdk(home.resolve(".jdks/jdk-9"), "9.0.4");
+
+        assertThat(run("jdk").output()).isEqualTo(newest + "\n");
+    }
+
+    @Test
+    void prefersJavaHomeAndThenThePathOverNewerJdks() throws Exception {
+        jdk(home.resolve(".jdks/jdk-99"), "99.0.1");
+        Path onPath = jdk(temp.resolve("jdk-26"), "26");
+        Files.createSymbolicLink(bin.resolve("java"), onPath.resolve("bin/java"));
+        assertThat(run("jdk").output()).isEqualTo(onPath + "\n");
+
+        Path own = jdk(temp.resolve("jdk-25"), "25.0.3");
+        environment.put("JAVA_HOME", own.toString());
+        assertThat(run("jdk").output()).isEqualTo(own + "\n");
+    }
+
+    @Test
+    void asksTheJvmForItsVersionWhereTheJdkHasNoReleaseFile() throws Exception {
+        Path jdk = jdk(temp.resolve("jdk-99"), "99.0.1");
+        Files.delete(jdk.resolve("release"));
+        environment.put("JAVA_HOME", jdk.toString());
+
+        assertThat(run("jdk").output()).isEqualTo(jdk + "\n");
+    }
+
+    @Test
+    void namesTheRemedyWhenItMayNotDownload() throws Exception {
+        serveJdk("99.0.1");
+        environment.put("TELPHER_NO_DOWNLOAD", "1");
+
+        Result result = run("jdk");
+
+        assertThat(result.status()).isEqualTo(1);
+        assertThat(result.errors())
+                .contains("TELPHER_NO_DOWNLOAD=1", "install a JDK 25", "JAVA_HOME")
+                .hasLineCount(1);
+        assertThat(downloads).hasValue(0);
+    }
+
+    @Test
+    void refusesAnArchiveWithAnotherChecksumAndKeepsNothingOfIt() throws Exception {
+        serveJdk("99.0.1");
+        environment.put("TELPHER_JDK_SHA256", "0".repeat(64));
+
+        Result result = run("jdk");
+
+        assertThat(result.status()).isEqualTo(1);
+        assertThat(result.output()).isEmpty();
+        assertThat(result.errors()).contains("refused", "SHA-256", "0".repeat(64), sha256(archive));
+        assertThat(filesIn(home)).isEmpty();
+    }
+
+    @Test
+    void refusesAnArchiveWithoutAJdkAndKeepsNothingOfIt() throws Exception {
+        serveJdk("17.0.15");
+
+        Result result = run("jdk");
+
+        assertThat(result.status()).isEqualTo(1);
+        assertThat(result.errors()).contains("does not run here");
+        assertThat(filesIn(home)).isEmpty();
+    }
+
+    @Test
+    void saysWhichDownloadFailed() throws Exception {
+        serveJdk("99.0.1");
+        environment.computeIfPresent("TELPHER_JDK_URL", (_, url) -> url + "/missing.tar.gz");
+        server.removeContext("/jdk.tar.gz");
+
+        Result result = run("jdk");
+
+        assertThat(result.status()).isEqualTo(1);
+        assertThat(result.errors()).contains("cannot fetch", environment.get("TELPHER_JDK_URL"));
+        assertThat(filesIn(home)).isEmpty();
+    }
+
+    @Test
+    void fetchesAJdkOnceAndBuildsAndRunsWithIt() throws Exception {
+        serveJdk("99.0.1");
+
+        Result first = run("bench", "two words");
+
+        assertThat(first.status()).isZero();
+        assertThat(first.output())
+                .endsWith(
+                        "--enable-native-access=io.telpher.engine -p "
+                                + tree
+                                + "/cli/target/dist/lib -m io.telpher.cli/io.telpher.cli.Main bench two words\n");
+        assertThat(first.errors().lines())
+                .satisfiesExactly(
+                        line ->
+                                assertThat(line)
+                                        .contains("fetching", environment.get("TELPHER_JDK_URL")),
+                        line ->
+                                assertThat(line)
+                                        .isEqualTo("telpher: building telpher (first use)…"));
+        assertThat(first.output()).startsWith(home.resolve(".cache/telpher/jdk-").toString());
+
+        Result second = run("bench", "two words");
+
+        assertThat(second.output()).isEqualTo(first.output());
+        assertThat(second.errors()).isEmpty();
+        assertThat(downloads).hasValue(1);
+        assertThat(Files.readAllLines(mavenCalls)).hasSize(1);
+    }
+
+    @Test
+    void putsTheCacheWhereXdgSays() throws Exception {
+        serveJdk("99.0.1");
+        environment.put("XDG_CACHE_HOME", temp.resolve("cache").toString());
+
+        assertThat(run("jdk").output()).startsWith(temp.resolve("cache/telpher/jdk-").toString());
+        assertThat(filesIn(home)).isEmpty();
+    }
+
+    @Test
+    void simultaneousFirstUsesFetchAndBuildOnce() throws Exception {
+        serveJdk("99.0.1");
+
+        List<Running> running = new ArrayList<>();
+        for (int i = 0; i < 4; i++) {
+            running.add(start("bench"));
+        }
+        for (Running one : running) {
+            assertThat(one.await().status()).isZero();
+        }
+
+        assertThat(downloads).hasValue(1);
+        assertThat(Files.readAllLines(mavenCalls)).hasSize(1);
+        assertThat(filesIn(home.resolve(".cache/telpher")))
+                .noneMatch(file -> file.toString().contains("/.fetch-"));
+    }
+
+    @Test
+    void buildsAgainWhenASourceIsNewer() throws Exception {
+        environment.put("JAVA_HOME", jdk(temp.resolve("jdk-25"), "25.0.3").toString());
+        run("bench");
+        Files.setLastModifiedTime(
+                tree.resolve("cli/src/main/java/Main.java"),
+                FileTime.from(Instant.now().plusSeconds(5)));
+
+        environment.put("TELPHER_NO_BUILD", "1");
+        assertThat(run("bench").errors()).isEmpty();
+        environment.remove("TELPHER_NO_BUILD");
+
+        assertThat(run("bench").errors())
+                .isEqualTo("telpher: building telpher (sources changed)…\n");
+        assertThat(Files.readAllLines(mavenCalls))
+                .hasSize(2)
+                .allMatch(call -> call.startsWith(environment.get("JAVA_HOME") + " "));
+    }
+
+    @Test
+    void showsTheLogOfAFailedBuildAndTriesAgainNextTime() throws Exception {
+        environment.put("JAVA_HOME", jdk(temp.resolve("jdk-25"), "25.0.3").toString());
+        Path breakage = Files.createFile(temp.resolve("break-maven"));
+
+        Result broken = run("bench");
+
+        assertThat(broken.status()).isEqualTo(1);
+        assertThat(broken.output()).isEmpty();
+        assertThat(broken.errors())
+                .contains(
+                        "the compiler is unhappy",
+                        tree.resolve("target/telpher-build.log").toString());
+
+        Files.delete(breakage);
+        assertThat(run("bench").status()).isZero();
+    }
+
+    @Test
+    void worksThroughALinkFromAnyFolder() throws Exception {
+        environment.put("JAVA_HOME", jdk(temp.resolve("jdk-25"), "25.0.3").toString());
+        Path link = Files.createSymbolicLink(temp.resolve("a link"), tree.resolve("telpher"));
+
+        Result result = new Running(List.of(link.toString(), "bench"), home).await();
+
+        assertThat(result.output()).contains(tree + "/cli/target/dist/lib");
+    }
+
+    @Test
+    void replacesItsJvmOptionsByTheUsers() throws Exception {
+        environment.put("JAVA_HOME", jdk(temp.resolve("jdk-25"), "25.0.3").toString());
+        environment.put("TELPHER_JAVA_OPTS", "-Xmx1g -XX:+UseZGC");
+
+        assertThat(run("bench").output()).contains("-Xmx1g -XX:+UseZGC").doesNotContain("SerialGC");
+    }
+
+    /// The launcher of this source tree.
+    private static Path launcher() {
+        Path folder = Path.of("").toAbsolutePath();
+        while (!Files.isRegularFile(folder.resolve("telpher"))) {
+            folder = folder.getParent();
+        }
+        return folder.resolve("telpher");
+    }
+
+    /// Makes a JDK whose `java` prints its home and its arguments.
+    private static Path jdk(Path jdk, String version) throws IOException {
+        Files.createDirectories(jdk.resolve("bin"));
+        Files.writeString(jdk.resolve("release"), "JAVA_VERSION=\"" + version + "\"\n");
+        script(jdk.resolve("bin/javac"), "");
+        script(
+                jdk.resolve("bin/java"),
+                """
+                [ "$1" = -version ] && echo 'openjdk version "%s" 2099-01-01' >&2 && exit
+                echo "$(dirname "$(dirname "$0")") $*"
+                """
+                        .formatted(version));
+        return jdk;
+    }
+
+    private static void script(Path file, String body) throws IOException {
+        Files.writeString(file, "#!/bin/sh\n" + body);
+        Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rwxr-xr-x"));
+    }
+
+    /// Offers a JDK for download and hides the installed ones from the launcher.
+    private void serveJdk(String version) throws Exception {
+        jdk(temp.resolve("archive/jdk"), version);
+        Path file = temp.resolve("archive.tar.gz");
+        Process tar =
+                new ProcessBuilder("tar", "-czf", file.toString(), "-C", temp + "/archive", "jdk")
+                        .inheritIO()
+                        .start();
+        assertThat(tar.waitFor()).isZero();
+        archive = Files.readAllBytes(file);
+        environment.put("TELPHER_IGNORE_INSTALLED_JDK", "1");
+        environment.put(
+                "TELPHER_JDK_URL",
+                "http://127.0.0.1:" + server.getAddress().getPort() + "/jdk.tar.gz");
+        environment.put("TELPHER_JDK_SHA256", sha256(archive));
+        environment.put("no_proxy", "127.0.0.1");
+    }
+
+    private static String sha256(byte[] bytes) throws Exception {
+        return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(bytes));
+    }
+
+    private static List<Path> filesIn(Path folder) throws IOException {
+        try (Stream<Path> files = Files.walk(folder)) {
+            return files.filter(Files::isRegularFile).toList();
+        }
+    }
+
+    private Result run(String... arguments) throws Exception {
+        return start(arguments).await();
+    }
+
+    private Running start(String... arguments) throws IOException {
+        List<String> command = new ArrayList<>(List.of(tree.resolve("telpher").toString()));
+        command.addAll(List.of(arguments));
+        return new Running(command, tree);
+    }
+
+    private record Result(int status, String output, String errors) {}
+
+    private final class Running {
+        private final Path output = Files.createTempFile(temp, "output", "");
+        private final Path errors = Files.createTempFile(temp, "errors", "");
+        private final Process process;
+
+        Running(List<String> command, Path folder) throws IOException {
+            ProcessBuilder builder = new ProcessBuilder(command).directory(folder.toFile());
+            builder.environment().clear();
+            builder.environment().putAll(environment);
+            process =
+                    builder.redirectOutput(output.toFile()).redirectError(errors.toFile()).start();
+        }
+
+        Result await() throws Exception {
+            assertThat(process.waitFor(60, TimeUnit.SECONDS)).as("telpher ended").isTrue();
+            return new Result(
+                    process.exitValue(),
+                    Files.readString(output, UTF_8),
+                    Files.readString(errors, UTF_8));
+        }
+    }
+}
