@@ -1,0 +1,179 @@
+package io.telpher.internal.ffi.linux;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandle;
+
+/// File descriptors: open, close, read, write, flags.
+public final class Descriptors {
+    public static final int O_RDONLY = 0;
+    public static final int O_WRONLY = 1;
+    public static final int O_RDWR = 2;
+    public static final int O_CREAT = 0x40;
+    public static final int O_EXCL = 0x80;
+    public static final int O_TRUNC = 0x200;
+    public static final int O_NONBLOCK = 0x800;
+    public static final int O_CLOEXEC = 0x80000;
+
+    public static final int F_GETFD = 1;
+    public static final int F_SETFD = 2;
+    public static final int F_GETFL = 3;
+    public static final int F_SETFL = 4;
+    public static final int F_DUPFD_CLOEXEC = 1030;
+    public static final int FD_CLOEXEC = 1;
+
+    private static final FunctionDescriptor TRANSFER =
+            FunctionDescriptor.of(JAVA_LONG, JAVA_INT, ADDRESS, JAVA_LONG);
+    private static final FunctionDescriptor TRANSFER_AT =
+            FunctionDescriptor.of(JAVA_LONG, JAVA_INT, ADDRESS, JAVA_LONG, JAVA_LONG);
+
+    /// `int open(const char *path, int flags, ...)`
+    private static final MethodHandle OPEN =
+            LibC.linkVariadic(
+                    "open", 2, FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, JAVA_INT));
+
+    /// `int close(int fd)`
+    private static final MethodHandle CLOSE =
+            LibC.link("close", FunctionDescriptor.of(JAVA_INT, JAVA_INT));
+
+    /// `ssize_t read(int fd, void *buf, size_t count)`
+    private static final MethodHandle READ = LibC.link("read", TRANSFER);
+
+    /// `ssize_t write(int fd, const void *buf, size_t count)`
+    private static final MethodHandle WRITE = LibC.link("write", TRANSFER);
+
+    /// `ssize_t pread(int fd, void *buf, size_t count, off_t offset)`
+    private static final MethodHandle PREAD = LibC.link("pread", TRANSFER_AT);
+
+    /// `ssize_t pwrite(int fd, const void *buf, size_t count, off_t offset)`
+    private static final MethodHandle PWRITE = LibC.link("pwrite", TRANSFER_AT);
+
+    /// `int fcntl(int fd, int op, ...)`
+    private static final MethodHandle FCNTL =
+            LibC.linkVariadic(
+                    "fcntl", 2, FunctionDescriptor.of(JAVA_INT, JAVA_INT, JAVA_INT, JAVA_LONG));
+
+    private Descriptors() {}
+
+    /// Opens a file; `mode` counts only with [#O_CREAT]. Returns the descriptor.
+    public static int open(String path, int flags, int mode) {
+        CallState call = CallState.current();
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment name = arena.allocateFrom(path);
+            int result;
+            do {
+                result = call.result((int) OPEN.invokeExact(call.errno, name, flags, mode));
+            } while (result == -Errno.EINTR);
+            return result;
+        } catch (Throwable t) {
+            throw LibC.unexpected(t);
+        }
+    }
+
+    /// Opens `/proc/PID/mem` for [#pread] and [#pwrite] at the process's own addresses. Unlike a
+    /// pid, the descriptor stays with the program it was opened for: after that one's `exec` or
+    /// exit it transfers nothing.
+    public static int openProcessMemory(int pid, int flags) {
+        return open("/proc/" + pid + "/mem", flags | O_CLOEXEC, 0);
+    }
+
+    /// Closes a descriptor. Linux frees the number even if the call is interrupted, so `EINTR`
+    /// counts as success and is never repeated.
+    public static int close(int fd) {
+        CallState call = CallState.current();
+        try {
+            int result = call.result((int) CLOSE.invokeExact(call.errno, fd));
+            return result == -Errno.EINTR ? 0 : result;
+        } catch (Throwable t) {
+            throw LibC.unexpected(t);
+        }
+    }
+
+    public static long read(int fd, MemorySegment buffer, long length) {
+        LibC.checkLength(buffer, length);
+        CallState call = CallState.current();
+        try {
+            long result;
+            do {
+                result = call.result((long) READ.invokeExact(call.errno, fd, buffer, length));
+            } while (result == -Errno.EINTR);
+            return result;
+        } catch (Throwable t) {
+            throw LibC.unexpected(t);
+        }
+    }
+
+    public static long write(int fd, MemorySegment buffer, long length) {
+        LibC.checkLength(buffer, length);
+        CallState call = CallState.current();
+        try {
+            long result;
+            do {
+                result = call.result((long) WRITE.invokeExact(call.errno, fd, buffer, length));
+            } while (result == -Errno.EINTR);
+            return result;
+        } catch (Throwable t) {
+            throw LibC.unexpected(t);
+        }
+    }
+
+    public static long pread(int fd, MemorySegment buffer, long length, long offset) {
+        LibC.checkLength(buffer, length);
+        CallState call = CallState.current();
+        try {
+            long result;
+            do {
+                result =
+                        call.result(
+                                (long) PREAD.invokeExact(call.errno, fd, buffer, length, offset));
+            } while (result == -Errno.EINTR);
+            return result;
+        } catch (Throwable t) {
+            throw LibC.unexpected(t);
+        }
+    }
+
+    public static long pwrite(int fd, MemorySegment buffer, long length, long offset) {
+        LibC.checkLength(buffer, length);
+        CallState call = CallState.current();
+        try {
+            long result;
+            do {
+                result =
+                        call.result(
+                                (long) PWRITE.invokeExact(call.errno, fd, buffer, length, offset));
+            } while (result == -Errno.EINTR);
+            return result;
+        } catch (Throwable t) {
+            throw LibC.unexpected(t);
+        }
+    }
+
+    public static int fcntl(int fd, int operation, long argument) {
+        CallState call = CallState.current();
+        try {
+            return call.result((int) FCNTL.invokeExact(call.errno, fd, operation, argument));
+        } catch (Throwable t) {
+            throw LibC.unexpected(t);
+        }
+    }
+
+    /// Switches [#O_NONBLOCK] on or off.
+    public static int setNonBlocking(int fd, boolean nonBlocking) {
+        int flags = fcntl(fd, F_GETFL, 0);
+        if (flags < 0) {
+            return flags;
+        }
+        return fcntl(fd, F_SETFL, nonBlocking ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
+    }
+
+    /// A second descriptor for the same open file, close-on-exec.
+    public static int duplicate(int fd) {
+        return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    }
+}

@@ -1,0 +1,230 @@
+package io.telpher.internal.ffi.linux;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandle;
+
+/// Shared memory and mappings. Addresses are plain longs here: valid ones are positive, negative
+/// results are `-errno`.
+public final class Memory {
+    public static final int MFD_CLOEXEC = 1;
+    public static final int MFD_ALLOW_SEALING = 2;
+    public static final int MFD_HUGETLB = 4;
+
+    public static final int F_ADD_SEALS = 1033;
+    public static final int F_GET_SEALS = 1034;
+    public static final int F_SEAL_SEAL = 1;
+    public static final int F_SEAL_SHRINK = 2;
+    public static final int F_SEAL_GROW = 4;
+    public static final int F_SEAL_WRITE = 8;
+    public static final int F_SEAL_FUTURE_WRITE = 16;
+
+    public static final int PROT_NONE = 0;
+    public static final int PROT_READ = 1;
+    public static final int PROT_WRITE = 2;
+
+    public static final int MAP_SHARED = 1;
+    public static final int MAP_PRIVATE = 2;
+    public static final int MAP_FIXED = 0x10;
+    public static final int MAP_ANONYMOUS = 0x20;
+    public static final int MAP_NORESERVE = 0x4000;
+    public static final int MAP_POPULATE = 0x8000;
+
+    public static final int MREMAP_MAYMOVE = 1;
+    public static final int MREMAP_FIXED = 2;
+
+    public static final int MADV_DONTNEED = 4;
+    public static final int MADV_DONTFORK = 10;
+    public static final int MADV_DOFORK = 11;
+    public static final int MADV_HUGEPAGE = 14;
+    public static final int MADV_NOHUGEPAGE = 15;
+    public static final int MADV_DONTDUMP = 16;
+    public static final int MADV_POPULATE_READ = 22;
+    public static final int MADV_POPULATE_WRITE = 23;
+
+    public static final int SEEK_SET = 0;
+    public static final int SEEK_END = 2;
+
+    /// `int memfd_create(const char *name, unsigned int flags)`
+    private static final MethodHandle MEMFD_CREATE =
+            LibC.link("memfd_create", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT));
+
+    /// `int ftruncate(int fd, off_t length)`
+    private static final MethodHandle FTRUNCATE =
+            LibC.link("ftruncate", FunctionDescriptor.of(JAVA_INT, JAVA_INT, JAVA_LONG));
+
+    /// `off_t lseek(int fd, off_t offset, int whence)`
+    private static final MethodHandle LSEEK =
+            LibC.link("lseek", FunctionDescriptor.of(JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_INT));
+
+    /// `void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset)`
+    private static final MethodHandle MMAP =
+            LibC.link(
+                    "mmap",
+                    FunctionDescriptor.of(
+                            JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_INT,
+                            JAVA_LONG));
+
+    /// `int munmap(void *addr, size_t length)`
+    private static final MethodHandle MUNMAP =
+            LibC.link("munmap", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
+
+    /// `void *mremap(void *old_address, size_t old_size, size_t new_size, int flags, ...)`
+    private static final MethodHandle MREMAP =
+            LibC.linkVariadic(
+                    "mremap",
+                    4,
+                    FunctionDescriptor.of(
+                            JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG));
+
+    /// `int mprotect(void *addr, size_t length, int prot)`
+    private static final MethodHandle MPROTECT =
+            LibC.link("mprotect", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_INT));
+
+    /// `int madvise(void *addr, size_t length, int advice)`
+    private static final MethodHandle MADVISE =
+            LibC.link("madvise", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_INT));
+
+    /// `int getpagesize(void)`
+    private static final MethodHandle GETPAGESIZE =
+            LibC.linkPlain("getpagesize", FunctionDescriptor.of(JAVA_INT));
+
+    private Memory() {}
+
+    /// Creates an anonymous shared-memory file; the name only shows in `/proc`. Returns the
+    /// descriptor.
+    public static int memfdCreate(String name, int flags) {
+        CallState call = CallState.current();
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment cName = arena.allocateFrom(name);
+            return call.result((int) MEMFD_CREATE.invokeExact(call.errno, cName, flags));
+        } catch (Throwable t) {
+            throw LibC.unexpected(t);
+        }
+    }
+
+    public static int ftruncate(int fd, long bytes) {
+        CallState call = CallState.current();
+        try {
+            int result;
+            do {
+                result = call.result((int) FTRUNCATE.invokeExact(call.errno, fd, bytes));
+            } while (result == -Errno.EINTR);
+            return result;
+        } catch (Throwable t) {
+            throw LibC.unexpected(t);
+        }
+    }
+
+    /// The size of the file behind a descriptor. Moves the file position to the end.
+    public static long size(int fd) {
+        CallState call = CallState.current();
+        try {
+            return call.result((long) LSEEK.invokeExact(call.errno, fd, 0L, SEEK_END));
+        } catch (Throwable t) {
+            throw LibC.unexpected(t);
+        }
+    }
+
+    public static int addSeals(int fd, int seals) {
+        return Descriptors.fcntl(fd, F_ADD_SEALS, seals);
+    }
+
+    public static int getSeals(int fd) {
+        return Descriptors.fcntl(fd, F_GET_SEALS, 0);
+    }
+
+    /// Maps memory and returns its address; `address` 0 lets the kernel choose.
+    public static long mmap(long address, long length, int prot, int flags, int fd, long offset) {
+        CallState call = CallState.current();
+        try {
+            return call.result(
+                    (long) MMAP.invokeExact(call.errno, address, length, prot, flags, fd, offset));
+        } catch (Throwable t) {
+            throw LibC.unexpected(t);
+        }
+    }
+
+    public static int munmap(long address, long length) {
+        CallState call = CallState.current();
+        try {
+            return call.result((int) MUNMAP.invokeExact(call.errno, address, length));
+        } catch (Throwable t) {
+            throw LibC.unexpected(t);
+        }
+    }
+
+    /// Resizes or moves a mapping and returns its new address; `newAddress` counts only with
+    /// [#MREMAP_FIXED], and whatever was mapped there is gone.
+    public static long mremap(
+            long oldAddress, long oldLength, long newLength, int flags, long newAddress) {
+        CallState call = CallState.current();
+        try {
+            return call.result(
+                    (long)
+                            MREMAP.invokeExact(
+                                    call.errno,
+                                    oldAddress,
+                                    oldLength,
+                                    newLength,
+                                    flags,
+                                    newAddress));
+        } catch (Throwable t) {
+            throw LibC.unexpected(t);
+        }
+    }
+
+    public static int mprotect(long address, long length, int prot) {
+        CallState call = CallState.current();
+        try {
+            return call.result((int) MPROTECT.invokeExact(call.errno, address, length, prot));
+        } catch (Throwable t) {
+            throw LibC.unexpected(t);
+        }
+    }
+
+    /// Advises about a range; the address must be page-aligned. `EINTR` and `EAGAIN` of the
+    /// populating kinds are reported, since a large range may take long.
+    public static int madvise(long address, long length, int advice) {
+        CallState call = CallState.current();
+        try {
+            return call.result((int) MADVISE.invokeExact(call.errno, address, length, advice));
+        } catch (Throwable t) {
+            throw LibC.unexpected(t);
+        }
+    }
+
+    public static int pageSize() {
+        try {
+            return (int) GETPAGESIZE.invokeExact();
+        } catch (Throwable t) {
+            throw LibC.unexpected(t);
+        }
+    }
+
+    /// A view of memory whose lifetime the caller watches over: never closed, never checked.
+    public static MemorySegment segment(long address, long bytes) {
+        return MemorySegment.ofAddress(address).reinterpret(bytes);
+    }
+
+    /// A view that is refused once `arena` is closed. The caller unmaps the memory after that.
+    public static MemorySegment segment(long address, long bytes, Arena arena) {
+        return MemorySegment.ofAddress(address).reinterpret(bytes, arena, null);
+    }
+
+    /// A view of a mapping that is unmapped when `arena` is closed.
+    public static MemorySegment owned(long address, long bytes, Arena arena) {
+        return MemorySegment.ofAddress(address)
+                .reinterpret(
+                        bytes,
+                        arena,
+                        mapping -> {
+                            int unused = munmap(mapping.address(), bytes);
+                        });
+    }
+}
