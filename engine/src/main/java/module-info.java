@@ -3,5 +3,9 @@ import org.jspecify.annotations.NullMarked;
 /// The Telpher engine: moves bytes between processes, hosts and accelerators.
 @NullMarked
 module io.telpher.engine {
-    requires static org.jspecify;
+    // Transitive, since the annotations stand in the public API: users may read them, none must have them.
+    requires static transitive org.jspecify;
+
+    exports io.telpher;
+    exports io.telpher.spi;
 }
