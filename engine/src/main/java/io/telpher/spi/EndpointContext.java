@@ -21,10 +21,6 @@ public interface EndpointContext {
     /// @return the registered region with that index if its generation and key are right and it is open, else null
     @Nullable LocalRegion region(int index, int generation, long key);
 
-    /// @return the transport endpoint of the given name that belongs to the endpoint with that incarnation in this
-    ///     process, or null
-    @Nullable EndpointContext inProcess(long incarnation);
-
     /// Calls `ready` on the progress thread whenever the descriptor is readable, has hung up or has failed, until
     /// [#unwatch(int)]. Level-triggered; `ready` must not block.
     void watch(int descriptor, Runnable ready);
