@@ -262,9 +262,7 @@ public final class SharedMemory implements AutoCloseable {
         return access;
     }
 
-    /// @return the descriptor of the file, which starts with the segment's first byte; owned by
-    // this
-    ///     object
+    /// @return the file's descriptor, owned by this object; the file starts with the segment
     public int memfd() {
         return memfd;
     }
