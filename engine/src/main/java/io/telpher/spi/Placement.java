@@ -76,6 +76,11 @@ public final class Placement {
         return offset;
     }
 
+    /// @return whose memory the destination is, null unless the mode is [Mode#INTO]
+    public @Nullable Object owner() {
+        return owner;
+    }
+
     /// @return whether the destination was revoked after the header had been accepted
     public boolean discarded() {
         return discarded;
