@@ -8,4 +8,7 @@ module io.telpher.engine {
 
     exports io.telpher;
     exports io.telpher.spi;
+
+    provides io.telpher.spi.Transport with
+            io.telpher.internal.transport.tcp.TcpTransport;
 }

@@ -1,0 +1,195 @@
+package io.telpher.internal.transport.tcp;
+
+import io.telpher.TelpherException;
+import io.telpher.internal.ffi.linux.Descriptors;
+import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.ffi.linux.SocketAddresses;
+import io.telpher.internal.ffi.linux.Sockets;
+import io.telpher.spi.Channel;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.util.Objects;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
+
+/// A listening socket. [#accept] runs on the progress thread and takes a bounded burst, so that a
+/// flood of connections cannot keep that thread from its lanes.
+final class TcpListener implements AutoCloseable {
+    private static final int BACKLOG = 4096;
+    private static final int BURST = 64;
+    private static final int STREAM =
+            Sockets.SOCK_STREAM | Sockets.SOCK_NONBLOCK | Sockets.SOCK_CLOEXEC;
+
+    private final int descriptor;
+    private final int port;
+    private final boolean inet6;
+
+    /// Kept for the moment when the process has no descriptor left: giving it up lets one
+    /// connection be taken and dropped. Otherwise the listener would stay readable and the progress
+    /// thread would spin.
+    private int reserve;
+
+    private TcpListener(int descriptor, boolean inet6) {
+        this.descriptor = descriptor;
+        this.inet6 = inet6;
+        this.port = Objects.requireNonNull(TcpSocket.local(descriptor)).getPort();
+        this.reserve = reserve();
+    }
+
+    private static int reserve() {
+        return Descriptors.open("/dev/null", Descriptors.O_RDONLY | Descriptors.O_CLOEXEC, 0);
+    }
+
+    /// Listens on every address, of both families where the system has both.
+    ///
+    /// @param port 0 lets the system choose
+    static TcpListener everywhere(int port) {
+        int fd = Sockets.socket(Sockets.AF_INET6, STREAM, 0);
+        if (fd >= 0) {
+            int rc = Sockets.setsockopt(fd, Sockets.IPPROTO_IPV6, Sockets.IPV6_V6ONLY, 0);
+            rc = rc < 0 ? rc : listen(fd, wildcard(16), port);
+            if (rc >= 0) {
+                return new TcpListener(fd, true);
+            }
+            Descriptors.close(fd);
+            if (rc != -Errno.EADDRNOTAVAIL && rc != -Errno.EAFNOSUPPORT) {
+                throw refused("[::]:" + port, rc);
+            }
+        }
+        return at(wildcard(4), port, false);
+    }
+
+    /// Listens on one address.
+    ///
+    /// @param port 0 lets the system choose
+    /// @param otherwise whether another port will do when that one is taken
+    static TcpListener at(NetAddress address, int port, Fallback otherwise) {
+        InetAddress ip = scoped(address.ip(), address.scope());
+        return at(ip, port, otherwise == Fallback.ANY_PORT);
+    }
+
+    /// What to do when a port is taken.
+    enum Fallback {
+        /// Fail.
+        NONE,
+        /// Let the system choose another.
+        ANY_PORT
+    }
+
+    private static TcpListener at(InetAddress ip, int port, boolean anyPort) {
+        boolean v6 = ip.getAddress().length == 16;
+        int fd = Sockets.socket(v6 ? Sockets.AF_INET6 : Sockets.AF_INET, STREAM, 0);
+        if (fd < 0) {
+            throw refused(NetAddress.text(ip, port), fd);
+        }
+        if (v6) {
+            Sockets.setsockopt(fd, Sockets.IPPROTO_IPV6, Sockets.IPV6_V6ONLY, 1);
+        }
+        int rc = listen(fd, ip, port);
+        if (rc == -Errno.EADDRINUSE && anyPort) {
+            rc = listen(fd, ip, 0);
+        }
+        if (rc < 0) {
+            Descriptors.close(fd);
+            throw refused(NetAddress.text(ip, port), rc);
+        }
+        return new TcpListener(fd, v6);
+    }
+
+    private static int listen(int fd, InetAddress ip, int port) {
+        Sockets.setsockopt(fd, Sockets.SOL_SOCKET, Sockets.SO_REUSEADDR, 1);
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment address = arena.allocate(SocketAddresses.STORAGE_BYTES, 8);
+            int length = SocketAddresses.encode(new InetSocketAddress(ip, port), address);
+            int rc = Sockets.bind(fd, address, length);
+            return rc < 0 ? rc : Sockets.listen(fd, BACKLOG);
+        }
+    }
+
+    private static InetAddress wildcard(int bytes) {
+        return address(new byte[bytes]);
+    }
+
+    private static InetAddress address(byte[] bytes) {
+        try {
+            return InetAddress.getByAddress(bytes);
+        } catch (java.net.UnknownHostException e) {
+            throw new IllegalStateException("4 and 16 bytes always make an address", e);
+        }
+    }
+
+    /// @return the address with its scope where the kernel needs one
+    static InetAddress scoped(InetAddress ip, int scope) {
+        if (!ip.isLinkLocalAddress() || ip.getAddress().length != 16) {
+            return ip;
+        }
+        try {
+            return java.net.Inet6Address.getByAddress(null, ip.getAddress(), scope);
+        } catch (java.net.UnknownHostException e) {
+            throw new IllegalStateException("16 bytes always make an address", e);
+        }
+    }
+
+    private static TelpherException refused(String where, int rc) {
+        String remedy =
+                rc == -Errno.EADDRINUSE
+                        ? ": another program listens there; choose another port, or port 0"
+                        : rc == -Errno.EACCES ? ": ports below 1024 need privileges" : "";
+        return new TelpherException.NativeFailure(
+                "listening on " + where, Math.abs(rc), Errno.describe(rc) + remedy);
+    }
+
+    int descriptor() {
+        return descriptor;
+    }
+
+    int port() {
+        return port;
+    }
+
+    boolean inet6() {
+        return inet6;
+    }
+
+    /// Takes what has come in. Never blocks. Progress thread only.
+    void accept(Consumer<Channel> taken) {
+        for (int i = 0; i < BURST; i++) {
+            int fd = Sockets.accept4(descriptor, Sockets.SOCK_NONBLOCK | Sockets.SOCK_CLOEXEC);
+            if (fd >= 0) {
+                taken.accept(new TcpChannel(fd));
+            } else if (fd == -Errno.EMFILE || fd == -Errno.ENFILE) {
+                dropOne();
+                return;
+            } else if (fd != -Errno.ECONNABORTED) {
+                return; // nothing more, or nothing that accepting again would mend
+            }
+        }
+    }
+
+    private void dropOne() {
+        if (reserve >= 0) {
+            Descriptors.close(reserve);
+            int fd = Sockets.accept4(descriptor, Sockets.SOCK_CLOEXEC);
+            if (fd >= 0) {
+                Descriptors.close(fd);
+            }
+        }
+        reserve = reserve();
+    }
+
+    @Override
+    public void close() {
+        Descriptors.close(descriptor);
+        if (reserve >= 0) {
+            Descriptors.close(reserve);
+            reserve = -1;
+        }
+    }
+
+    /// @return the address that listens here, or null when this listener does not serve it
+    @Nullable NetAddress serve(NetAddress address) {
+        return address.inet6() && !inet6 ? null : address.withPort(port);
+    }
+}
