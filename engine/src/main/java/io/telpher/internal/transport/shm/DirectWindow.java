@@ -1,0 +1,99 @@
+package io.telpher.internal.transport.shm;
+
+import io.telpher.Access;
+import io.telpher.CounterUpdate;
+import io.telpher.RemoteMemory;
+
+import org.jspecify.annotations.Nullable;
+
+import java.lang.foreign.MemorySegment;
+
+/// A region whose bytes lie in this process's address space: mapped from the owner's memfd
+/// (`mapped`), or the owner's own segment when both endpoints live here (`self`).
+final class DirectWindow extends ShmWindow {
+    private final MemorySegment target;
+    private final @Nullable Mapping mapping;
+
+    /// @param target the region's bytes
+    /// @param mapping what is unmapped at the end, or null
+    DirectWindow(
+            ShmWindows owner,
+            ShmLink link,
+            String path,
+            RemoteMemory memory,
+            Access access,
+            MemorySegment target,
+            @Nullable Mapping mapping) {
+        super(owner, link, path, memory, access, target.byteSize());
+        this.target = target;
+        this.mapping = mapping;
+    }
+
+    @Override
+    public long write(
+            int ticket, MemorySegment local, long at, long offset, long length, Guard guard) {
+        if (!writable || !isInside(offset, length)) {
+            return DENIED;
+        }
+        return copy(local, at, target, offset, length, guard);
+    }
+
+    @Override
+    public long read(
+            int ticket, MemorySegment local, long at, long offset, long length, Guard guard) {
+        if (!readable || !isInside(offset, length)) {
+            return DENIED;
+        }
+        return copy(target, offset, local, at, length, guard);
+    }
+
+    private long copy(
+            MemorySegment from,
+            long fromAt,
+            MemorySegment to,
+            long toAt,
+            long length,
+            Guard guard) {
+        if (!isOpen()) {
+            return STALE;
+        }
+        long slice = slice(length);
+        long done = 0;
+        while (true) {
+            long bytes = Math.min(slice, length - done);
+            MemorySegment.copy(from, fromAt + done, to, toAt + done, bytes);
+            done += bytes;
+            if (done == length || !isOpen() || !guard.goOn()) {
+                return done;
+            }
+        }
+    }
+
+    @Override
+    public boolean updatesCounters() {
+        return writable;
+    }
+
+    @Override
+    public int update(int ticket, long offset, CounterUpdate.Kind kind, long value) {
+        if (!writable
+                || !isInside(offset, Long.BYTES)
+                || ((target.address() + offset) & (Long.BYTES - 1)) != 0) {
+            return DENIED;
+        }
+        switch (kind) {
+            case ADD -> {
+                long unused = (long) Words.WORD.getAndAdd(target, offset, value);
+            }
+            case SET -> Words.WORD.setRelease(target, offset, value);
+        }
+        return 0;
+    }
+
+    @Override
+    void unmap() {
+        if (mapping != null) {
+            mapping.close();
+        }
+    }
+}

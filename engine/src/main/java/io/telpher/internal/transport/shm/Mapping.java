@@ -1,0 +1,152 @@
+package io.telpher.internal.transport.shm;
+
+import io.telpher.TelpherException;
+import io.telpher.internal.ffi.linux.Descriptors;
+import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.ffi.linux.Memory;
+
+import java.lang.foreign.MemorySegment;
+
+/// A shared mapping of a sealed memfd: the engine's own pages, and views of a peer's.
+///
+/// The segment is not tied to an arena, since a check on each access would cost more than the
+/// access: whoever closes a mapping makes sure that nobody is inside. Children do not inherit it.
+final class Mapping implements AutoCloseable {
+    private static final int SIZE_SEALS = Memory.F_SEAL_SHRINK | Memory.F_SEAL_GROW;
+
+    /// What others may do with a file of this process.
+    enum Others {
+        /// They may map it writable.
+        WRITE,
+        /// They can only read; the kernel enforces it.
+        READ
+    }
+
+    private final MemorySegment segment;
+    private final int fd;
+    private boolean closed;
+
+    private Mapping(long address, long bytes, int fd) {
+        this.segment = Memory.segment(address, bytes);
+        this.fd = fd;
+    }
+
+    /// Creates a zeroed file and maps it writable.
+    ///
+    /// @param name for `/proc`
+    /// @param bytes a multiple of the page size; pages come to be when they are touched
+    /// @param others what whoever gets the descriptor may do
+    static Mapping create(String name, long bytes, Others others) {
+        int fd = createFile(name, bytes);
+        long address =
+                Memory.mmap(
+                        0, bytes, Memory.PROT_READ | Memory.PROT_WRITE, Memory.MAP_SHARED, fd, 0);
+        int sealed = address < 0 ? (int) address : seal(fd, others);
+        if (sealed < 0) {
+            if (address > 0) {
+                int unused = Memory.munmap(address, bytes);
+            }
+            closeDescriptor(fd);
+            throw failure("mapping " + bytes + " bytes of " + name, sealed);
+        }
+        int unused = Memory.madvise(address, bytes, Memory.MADV_DONTFORK);
+        return new Mapping(address, bytes, fd);
+    }
+
+    /// @return descriptor of a new file, not sealed yet
+    static int createFile(String name, long bytes) {
+        int fd = Memory.memfdCreate(name, Memory.MFD_CLOEXEC | Memory.MFD_ALLOW_SEALING);
+        if (fd < 0) {
+            throw failure("memfd_create(" + name + ")", fd);
+        }
+        int sized = Memory.ftruncate(fd, bytes);
+        if (sized < 0) {
+            closeDescriptor(fd);
+            throw failure("ftruncate(" + name + ", " + bytes + ")", sized);
+        }
+        return fd;
+    }
+
+    /// Fixes a file's size, and what others may do with it.
+    static int seal(int fd, Others others) {
+        if (others == Others.READ) {
+            int sealed = Memory.addSeals(fd, SIZE_SEALS | Memory.F_SEAL_FUTURE_WRITE);
+            if (sealed != -Errno.EINVAL) {
+                return sealed;
+            }
+            // Before Linux 5.1 the kernel does not enforce it; an authenticated peer keeps to it.
+        }
+        return Memory.addSeals(fd, SIZE_SEALS);
+    }
+
+    /// Maps a peer's file after checking that it can neither shrink under this process nor be
+    /// shorter than promised. The descriptor stays the caller's.
+    ///
+    /// @param protection `PROT_` flags
+    static Mapping open(int fd, long bytes, int protection, String what) {
+        checkFile(fd, bytes, what);
+        long address = Memory.mmap(0, bytes, protection, Memory.MAP_SHARED, fd, 0);
+        if (address < 0) {
+            throw failure("mapping " + bytes + " bytes of the peer's " + what, address);
+        }
+        int unused = Memory.madvise(address, bytes, Memory.MADV_DONTFORK);
+        return new Mapping(address, bytes, -1);
+    }
+
+    static void checkFile(int fd, long bytes, String what) {
+        int seals = Memory.getSeals(fd);
+        long size = seals < 0 ? seals : Memory.size(fd);
+        if ((seals & SIZE_SEALS) != SIZE_SEALS || size < bytes) {
+            throw new TelpherException.Unsupported(
+                    "the peer's %s is not a sealed file of %d bytes: seals %s, size %d"
+                            .formatted(what, bytes, seals < 0 ? Errno.name(-seals) : seals, size));
+        }
+    }
+
+    /// @return the bytes
+    MemorySegment segment() {
+        return segment;
+    }
+
+    /// @return descriptor of a file that this process created, owned by this object, else -1
+    int fd() {
+        return fd;
+    }
+
+    /// Makes page-table entries for a range so that copies meet no page faults.
+    ///
+    /// @param advice [Memory#MADV_POPULATE_READ] or [Memory#MADV_POPULATE_WRITE]
+    void populate(long offset, long bytes, int advice) {
+        // Only saves time: an error here shows again, with its reason, at the first touch.
+        int unused = Memory.madvise(segment.address() + offset, bytes, advice);
+    }
+
+    @Override
+    public synchronized void close() {
+        if (!closed) {
+            closed = true;
+            int unused = Memory.munmap(segment.address(), segment.byteSize());
+            closeDescriptor(fd);
+        }
+    }
+
+    static void closeDescriptor(int fd) {
+        if (fd >= 0) {
+            int unused = Descriptors.close(fd);
+        }
+    }
+
+    static TelpherException failure(String call, long result) {
+        int errno = (int) -result;
+        String remedy =
+                switch (errno) {
+                    case Errno.EMFILE, Errno.ENFILE ->
+                            "; raise the limit on open files (ulimit -n)";
+                    case Errno.ENOMEM, Errno.ENOSPC ->
+                            "; free memory, or raise the container's memory limit or"
+                                    + " vm.max_map_count";
+                    default -> "";
+                };
+        return new TelpherException.NativeFailure(call, errno, Errno.describe(errno) + remedy);
+    }
+}

@@ -1,0 +1,117 @@
+package io.telpher.internal.transport.shm;
+
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
+
+import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.ffi.linux.IoVec;
+import io.telpher.internal.ffi.linux.Processes;
+
+import org.jspecify.annotations.Nullable;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+
+/// Another process's memory, as long as it is the same program. Thread-safe; nothing allocates
+/// after a thread's first call.
+final class ProcessMemory {
+    private static final ThreadLocal<Vectors> VECTORS = ThreadLocal.withInitial(Vectors::new);
+
+    private final int pid;
+    private final long cookieAddress;
+    private final MemorySegment cookie;
+
+    /// @param pid the process as this one sees it
+    /// @param cookieAddress where its cookie lies
+    /// @param cookie what must be there
+    ProcessMemory(int pid, long cookieAddress, byte[] cookie) {
+        this.pid = pid;
+        this.cookieAddress = cookieAddress;
+        this.cookie = Arena.ofAuto().allocateFrom(JAVA_BYTE, cookie);
+    }
+
+    /// The arguments of one call, kept by each thread.
+    private static final class Vectors {
+        private final Arena arena = Arena.ofAuto();
+        private final IoVec local = new IoVec(arena, 2);
+        private final IoVec remote = new IoVec(arena, 2);
+        private final MemorySegment seen = arena.allocate(ProcessCookie.BYTES, 8);
+    }
+
+    /// Tries to read the cookie.
+    ///
+    /// @return null when it works, else why not and what to do about it
+    @Nullable String probe() {
+        if (pid == 0) {
+            return "the peer's process cannot be seen from this PID namespace; run both in one";
+        }
+        long result = readCookie(VECTORS.get());
+        if (result == ProcessCookie.BYTES) {
+            return null;
+        }
+        if (result == -Errno.EPERM) {
+            return "process_vm_readv: EPERM: the peer runs as another user or in another user"
+                    + " namespace, is not dumpable, or kernel.yama.ptrace_scope forbids it; set"
+                    + " that to 0, add CAP_SYS_PTRACE, or use memory that Telpher allocates";
+        }
+        if (result == -Errno.ENOSYS) {
+            return "process_vm_readv: ENOSYS: allow it in the container's seccomp profile";
+        }
+        return result < 0
+                ? "process_vm_readv: " + Errno.describe((int) -result)
+                : "process " + pid + " is not the peer: it does not have the peer's cookie";
+    }
+
+    /// @return the cookie's length when the process is still the same program
+    private long readCookie(Vectors vectors) {
+        vectors.local.clear();
+        vectors.remote.clear();
+        vectors.local.add(vectors.seen);
+        vectors.remote.add(cookieAddress, ProcessCookie.BYTES);
+        long result =
+                Processes.processVmReadv(
+                        pid, vectors.local.segment(), 1, vectors.remote.segment(), 1, vectors.seen);
+        return result == ProcessCookie.BYTES && vectors.seen.mismatch(cookie) >= 0 ? 0 : result;
+    }
+
+    /// Copies local bytes into the process.
+    ///
+    /// @param owner segment that `from` lies in
+    /// @return bytes copied; 0 or less when the process cannot be reached any more
+    long write(MemorySegment owner, long from, long to, long bytes) {
+        Vectors vectors = VECTORS.get();
+        long seen = readCookie(vectors);
+        if (seen != ProcessCookie.BYTES) {
+            return Math.min(seen, 0);
+        }
+        vectors.local.clear();
+        vectors.remote.clear();
+        vectors.local.add(from, bytes);
+        vectors.remote.add(to, bytes);
+        return Processes.processVmWritev(
+                pid, vectors.local.segment(), 1, vectors.remote.segment(), 1, owner);
+    }
+
+    /// Copies the process's bytes here. Cookie and bytes come in one call.
+    ///
+    /// @param owner segment that `to` lies in
+    /// @return bytes copied; 0 or less when the process cannot be reached any more
+    long read(MemorySegment owner, long to, long from, long bytes) {
+        Vectors vectors = VECTORS.get();
+        vectors.local.clear();
+        vectors.remote.clear();
+        vectors.local.add(vectors.seen);
+        vectors.local.add(to, bytes);
+        vectors.remote.add(cookieAddress, ProcessCookie.BYTES);
+        vectors.remote.add(from, bytes);
+        long result =
+                Processes.processVmReadv(
+                        pid, vectors.local.segment(), 2, vectors.remote.segment(), 2, owner);
+        if (result < 0) {
+            return result;
+        }
+        if (result < ProcessCookie.BYTES || vectors.seen.mismatch(cookie) >= 0) {
+            return 0;
+        }
+        return result - ProcessCookie.BYTES;
+    }
+}

@@ -1,0 +1,302 @@
+package io.telpher.internal.transport.shm;
+
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
+
+import io.telpher.Access;
+import io.telpher.RemoteMemory;
+import io.telpher.TelpherException;
+import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.ffi.linux.FdPassing;
+import io.telpher.internal.ffi.linux.Poll;
+import io.telpher.internal.ffi.linux.Sockets;
+import io.telpher.spi.Deadline;
+
+import org.jspecify.annotations.Nullable;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+
+/// Asks the peer for regions over the link's socket, and answers the peer's questions. Messages
+/// have 64 bytes, little-endian; at most one question of each side is under way.
+///
+/// ```text
+/// question  0 type 1   1 wanted paths (bits)   4 number (4)   8 region (4)   12 generation (4)
+///           16 key (8)
+/// answer    0 type 2   1 status   2 path (bit)   3 access   4 number (4)   8 size (8)
+///           16 address (8); for MAPPED the region's memfd goes along
+/// ```
+///
+/// Questions are answered on the progress thread, which never waits: an answer for which the socket
+/// has no room is dropped, and the peer's question runs into its deadline.
+final class RegionExchange {
+    /// Map the owner's memfd.
+    static final int MAPPED = 1;
+
+    /// Copy by `process_vm_writev` and `process_vm_readv`.
+    static final int CMA = 2;
+
+    private static final int MESSAGE = 64;
+    private static final byte QUESTION = 1;
+    private static final byte ANSWER = 2;
+
+    /// Most messages read at once, so that a flood does not keep the progress thread.
+    private static final int BATCH = 16;
+
+    private final ShmEndpoint endpoint;
+    private final ShmLink link;
+    private final int socket;
+
+    /// Held by whoever asks.
+    private final ReentrantLock turn = new ReentrantLock(true);
+
+    private final ReentrantLock state = new ReentrantLock();
+    private final Condition changed = state.newCondition();
+    private int number;
+    private int awaited;
+    private @Nullable Answer answer;
+
+    // Progress thread only: the message that is coming in.
+    private final byte[] incoming = new byte[MESSAGE];
+    private int received;
+    private int incomingDescriptor = -1;
+
+    RegionExchange(ShmEndpoint endpoint, ShmLink link, int socket) {
+        this.endpoint = endpoint;
+        this.link = link;
+        this.socket = socket;
+    }
+
+    /// How a question ended.
+    enum Status {
+        /// The region can be used by the path that the answer names.
+        OK,
+        /// It was closed.
+        STALE,
+        /// The key is wrong, or peers may do nothing with it.
+        DENIED,
+        /// None of the wanted paths leads there.
+        NO_PATH
+    }
+
+    /// An answer.
+    ///
+    /// @param path [#MAPPED] or [#CMA]
+    /// @param descriptor the region's memfd, the receiver's to close, or -1
+    record Answer(
+            Status status, int path, Access access, long size, long address, int descriptor) {}
+
+    /// Asks for a region. Blocks, at most until the deadline.
+    ///
+    /// @param paths wanted paths, bits
+    Answer ask(RemoteMemory memory, int paths, Deadline deadline) {
+        try {
+            if (!turn.tryLock(Math.max(0, deadline.left()), TimeUnit.NANOSECONDS)) {
+                throw late(memory);
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new TelpherException.Cancelled("interrupted while opening " + memory);
+        }
+        try {
+            return send(memory, paths, deadline);
+        } finally {
+            turn.unlock();
+        }
+    }
+
+    private Answer send(RemoteMemory memory, int paths, Deadline deadline) {
+        state.lock();
+        try {
+            number = number == Integer.MAX_VALUE ? 1 : number + 1;
+            awaited = number;
+            answer = null;
+            ByteBuffer out = message(QUESTION, paths, 0, 0, number);
+            out.putInt(memory.region()).putInt(memory.generation()).putLong(memory.key());
+            while (true) {
+                long sent = link.lost() != null ? -Errno.EPIPE : transmit(out.array(), -1);
+                if (sent == MESSAGE) {
+                    break;
+                }
+                int left = deadline.leftMillis();
+                if (sent != -Errno.EAGAIN) {
+                    throw new TelpherException.PeerLost(
+                            link.text() + ": the peer left while " + memory + " was opened");
+                }
+                if (left == 0) {
+                    throw late(memory);
+                }
+                int unused = Poll.poll(socket, Poll.POLLOUT, Math.min(left, 10));
+            }
+            while (answer == null) {
+                if (link.lost() != null) {
+                    throw new TelpherException.PeerLost(
+                            link.lost() + ", while " + memory + " was opened");
+                }
+                long left = deadline.left();
+                if (left <= 0) {
+                    throw late(memory);
+                }
+                long unused = changed.awaitNanos(left);
+            }
+            return answer;
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new TelpherException.Cancelled("interrupted while opening " + memory);
+        } finally {
+            awaited = 0;
+            answer = null;
+            state.unlock();
+        }
+    }
+
+    private TelpherException late(RemoteMemory memory) {
+        return new TelpherException.TimedOut(
+                link.text() + ": the peer did not answer in time while " + memory + " was opened");
+    }
+
+    /// Wakes whoever waits for an answer, to look whether the peer is still there.
+    void wake() {
+        state.lock();
+        try {
+            changed.signalAll();
+        } finally {
+            state.unlock();
+        }
+    }
+
+    /// Reads what the socket has. On the progress thread; never waits.
+    ///
+    /// @return false when the peer has hung up or broke the protocol
+    boolean readReady() {
+        for (int i = 0; i < BATCH; i++) {
+            long bytes = readSome();
+            if (bytes == -Errno.EAGAIN) {
+                return true;
+            }
+            if (bytes <= 0) {
+                return false;
+            }
+            if (received == MESSAGE) {
+                received = 0;
+                int descriptor = incomingDescriptor;
+                incomingDescriptor = -1;
+                if (!handle(ByteBuffer.wrap(incoming).order(ByteOrder.LITTLE_ENDIAN), descriptor)) {
+                    return false;
+                }
+            }
+        }
+        return true;
+    }
+
+    private long readSome() {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment into = arena.allocate(MESSAGE - received);
+            FdPassing.Received got = FdPassing.receive(socket, into, 1);
+            if (got.descriptors().length > 0) {
+                Mapping.closeDescriptor(incomingDescriptor);
+                incomingDescriptor = got.descriptors()[0];
+            }
+            if (got.bytes() > 0) {
+                MemorySegment.copy(into, JAVA_BYTE, 0, incoming, received, (int) got.bytes());
+                received += (int) got.bytes();
+            }
+            return got.bytes();
+        }
+    }
+
+    private boolean handle(ByteBuffer in, int descriptor) {
+        byte type = in.get();
+        if (type == QUESTION) {
+            Mapping.closeDescriptor(descriptor);
+            int paths = in.get();
+            int asked = in.getInt(4);
+            reply(paths, asked, in.getInt(8), in.getInt(12), in.getLong(16));
+            return true;
+        }
+        if (type == ANSWER) {
+            take(in, descriptor);
+            return true;
+        }
+        Mapping.closeDescriptor(descriptor);
+        return false;
+    }
+
+    private void take(ByteBuffer in, int descriptor) {
+        int status = in.get(1);
+        int access = in.get(3);
+        boolean used = false;
+        state.lock();
+        try {
+            if (awaited != 0
+                    && in.getInt(4) == awaited
+                    && answer == null
+                    && status >= 0
+                    && status < Status.values().length
+                    && access >= 0
+                    && access < Access.values().length) {
+                answer =
+                        new Answer(
+                                Status.values()[status],
+                                in.get(2),
+                                Access.values()[access],
+                                in.getLong(8),
+                                in.getLong(16),
+                                descriptor);
+                used = true;
+                changed.signalAll();
+            }
+        } finally {
+            state.unlock();
+        }
+        if (!used) {
+            Mapping.closeDescriptor(descriptor);
+        }
+    }
+
+    /// Answers a question. The region cannot be closed in between, so the descriptor that is sent
+    /// is the region's.
+    private void reply(int paths, int asked, int index, int generation, long key) {
+        synchronized (endpoint.exports()) {
+            Export export = endpoint.export(index, generation, key, paths, link);
+            ByteBuffer out =
+                    message(
+                            ANSWER,
+                            export.status().ordinal(),
+                            export.path(),
+                            export.access().ordinal(),
+                            asked);
+            out.putLong(export.size()).putLong(export.address());
+            long unused = transmit(out.array(), export.memfd());
+        }
+    }
+
+    /// What the owner gives out.
+    ///
+    /// @param memfd the region's, or -1
+    record Export(Status status, int path, Access access, long size, long address, int memfd) {
+        static Export refusal(Status status) {
+            return new Export(status, 0, Access.NONE, 0, 0, -1);
+        }
+    }
+
+    private static ByteBuffer message(byte type, int second, int third, int fourth, int number) {
+        ByteBuffer out = ByteBuffer.allocate(MESSAGE).order(ByteOrder.LITTLE_ENDIAN);
+        out.put(type).put((byte) second).put((byte) third).put((byte) fourth).putInt(number);
+        return out;
+    }
+
+    /// Sends one message; the kernel takes so few bytes all at once or not at all.
+    private long transmit(byte[] bytes, int descriptor) {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment all = arena.allocateFrom(JAVA_BYTE, bytes);
+            return descriptor < 0
+                    ? Sockets.send(socket, all, MESSAGE, Sockets.MSG_NOSIGNAL)
+                    : FdPassing.send(socket, all, descriptor);
+        }
+    }
+}

@@ -1,0 +1,285 @@
+package io.telpher.internal.transport.shm;
+
+import io.telpher.Access;
+import io.telpher.TelpherException;
+import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.spi.Channel;
+import io.telpher.spi.Deadline;
+import io.telpher.spi.EndpointContext;
+import io.telpher.spi.HostIdentity;
+import io.telpher.spi.Link;
+import io.telpher.spi.LocalRegion;
+import io.telpher.spi.Locator;
+import io.telpher.spi.PeerAddress;
+import io.telpher.spi.Role;
+import io.telpher.spi.Route;
+import io.telpher.spi.TransportEndpoint;
+
+import org.jspecify.annotations.Nullable;
+
+import java.lang.foreign.MemorySegment;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.locks.LockSupport;
+
+/// One endpoint's share: its listener, its table of regions, its links.
+final class ShmEndpoint implements TransportEndpoint {
+    /// The endpoints of this process by incarnation, so that two of them can skip the kernel.
+    private static final ConcurrentHashMap<Long, ShmEndpoint> LOCAL = new ConcurrentHashMap<>();
+
+    private static final Duration RETRY = Duration.ofMillis(2);
+
+    private final EndpointContext context;
+    private final HostIdentity host;
+    private final ShmListener listener;
+    private final RegionEntries entries = new RegionEntries();
+    private final CopyOnWriteArrayList<ShmLink> links = new CopyOnWriteArrayList<>();
+
+    /// Held while a region's descriptor or address is given out, and while a region is closed: a
+    /// descriptor's number must not be used again in between.
+    private final Object exports = new Object();
+
+    /// Announcements of the regions that endpoints of this process were given: nobody can take
+    /// those away from a thread that is inside.
+    private final Set<Long> lent = ConcurrentHashMap.newKeySet();
+
+    private boolean closed;
+
+    private ShmEndpoint(EndpointContext context, HostIdentity host, ShmListener listener) {
+        this.context = context;
+        this.host = host;
+        this.listener = listener;
+    }
+
+    static ShmEndpoint open(EndpointContext context) {
+        HostIdentity host = LocalHost.read();
+        ShmListener listener =
+                ShmListener.open(context.incarnation(), context.options().socketDirectory(), host);
+        ShmEndpoint endpoint;
+        try {
+            endpoint = new ShmEndpoint(context, host, listener);
+        } catch (TelpherException e) {
+            listener.close();
+            throw e;
+        }
+        LOCAL.put(context.incarnation(), endpoint);
+        context.watch(listener.fd(), endpoint::accept);
+        return endpoint;
+    }
+
+    /// @return the endpoint of this process with that incarnation
+    static @Nullable ShmEndpoint local(long incarnation) {
+        return LOCAL.get(incarnation);
+    }
+
+    private void accept() {
+        listener.accept(channel -> context.accepted(this, channel));
+    }
+
+    EndpointContext context() {
+        return context;
+    }
+
+    HostIdentity host() {
+        return host;
+    }
+
+    RegionEntries entries() {
+        return entries;
+    }
+
+    Object exports() {
+        return exports;
+    }
+
+    /// @return whether the options let bytes take that path
+    boolean allows(String path) {
+        List<String> paths = context.options().paths();
+        return paths.isEmpty() || paths.contains(path);
+    }
+
+    @Override
+    public List<Locator> locators() {
+        return List.of(listener.locator().toLocator());
+    }
+
+    @Override
+    public List<Route> routes(PeerAddress peer) {
+        List<Route> routes = new ArrayList<>();
+        for (Locator entry : peer.of(ShmTransport.NAME)) {
+            ShmLocator locator = ShmLocator.of(entry);
+            if (locator != null) {
+                String text = entry.text();
+                routes.add(
+                        new Route(ShmTransport.NAME, text, 0, rejection(peer, locator), locator));
+            }
+        }
+        return routes;
+    }
+
+    private @Nullable String rejection(PeerAddress peer, ShmLocator locator) {
+        if (!allows("self") && !allows("mapped") && !allows("cma") && !allows("shm-ring")) {
+            return "the option 'paths' allows none of self, mapped, cma and shm-ring";
+        }
+        if (!peer.host().sameHost(host)) {
+            return "other host";
+        }
+        if (locator.kind() == ShmLocator.Kind.ABSTRACT) {
+            return locator.netNamespace() == host.netNamespace()
+                    ? null
+                    : "other network namespace and no shared socket folder; set the option"
+                            + " 'socketDirectory' to a folder that both containers mount";
+        }
+        return Files.exists(Path.of(locator.name()))
+                ? null
+                : "the socket "
+                        + locator.name()
+                        + " cannot be seen from here; mount the socket folder under the same path";
+    }
+
+    @Override
+    public Channel dial(Route route, Deadline deadline) {
+        ShmLocator locator = (ShmLocator) route.target();
+        while (true) {
+            int fd = ShmListener.connect(locator);
+            if (fd >= 0) {
+                return new UnixChannel(fd, locator.text());
+            }
+            if (fd != -Errno.EAGAIN) {
+                throw new TelpherException.ConnectFailed(
+                        locator.text() + ": " + Errno.describe(-fd), List.of());
+            }
+            if (deadline.passed()) {
+                throw new TelpherException.TimedOut(
+                        locator.text() + ": the queue of incoming connections stayed full");
+            }
+            LockSupport.parkNanos(Math.min(RETRY.toNanos(), Math.max(1, deadline.left())));
+        }
+    }
+
+    @Override
+    public Link link(Channel channel, Role initiator, PeerAddress peer, Deadline deadline) {
+        ShmLink link = LinkSetup.run(this, (UnixChannel) channel, peer, deadline);
+        links.add(link);
+        ShmWindows windows = ShmWindows.of(this, link, peer);
+        return link.start(windows);
+    }
+
+    void remove(ShmLink link) {
+        links.remove(link);
+    }
+
+    /// Decides how a peer may reach a region. Called under [#exports()], so that the region cannot
+    /// be closed before its descriptor has been sent.
+    ///
+    /// @param paths what the peer wants, bits of [RegionExchange]
+    RegionExchange.Export export(int index, int generation, long key, int paths, ShmLink link) {
+        LocalRegion region = closed ? null : context.region(index, generation, key);
+        if (region == null || !entries.isOpen(index, generation)) {
+            boolean wrongKey = region == null && !closed && entries.isOpen(index, generation);
+            return RegionExchange.Export.refusal(
+                    wrongKey ? RegionExchange.Status.DENIED : RegionExchange.Status.STALE);
+        }
+        Access access = region.access();
+        if (!access.canRead() && !access.canWrite()) {
+            return RegionExchange.Export.refusal(RegionExchange.Status.DENIED);
+        }
+        MemorySegment segment = region.segment();
+        boolean mapped = (paths & RegionExchange.MAPPED) != 0 && allows("mapped");
+        if (mapped && region.memfd() >= 0) {
+            return new RegionExchange.Export(
+                    RegionExchange.Status.OK,
+                    RegionExchange.MAPPED,
+                    access,
+                    segment.byteSize(),
+                    0,
+                    region.memfd());
+        }
+        if ((paths & RegionExchange.CMA) != 0 && allows("cma") && segment.isNative()) {
+            link.borrow(index, generation);
+            return new RegionExchange.Export(
+                    RegionExchange.Status.OK,
+                    RegionExchange.CMA,
+                    access,
+                    segment.byteSize(),
+                    segment.address(),
+                    -1);
+        }
+        return RegionExchange.Export.refusal(RegionExchange.Status.NO_PATH);
+    }
+
+    /// Gives a region out to an endpoint of this process.
+    ///
+    /// @return null when the descriptor does not name an open region
+    @Nullable LocalRegion lend(int index, int generation, long key) {
+        synchronized (exports) {
+            LocalRegion region = closed ? null : context.region(index, generation, key);
+            if (region == null || !entries.isOpen(index, generation)) {
+                return null;
+            }
+            lent.add(HazardPage.announcement(index, generation));
+            return region;
+        }
+    }
+
+    /// @return whether that life of the index is open to peers
+    boolean isOpen(int index, int generation) {
+        synchronized (exports) {
+            return !closed && entries.isOpen(index, generation);
+        }
+    }
+
+    @Override
+    public void opened(LocalRegion region) {
+        synchronized (exports) {
+            if (!closed) {
+                entries.open(region);
+            }
+        }
+    }
+
+    @Override
+    public @Nullable String revoke(LocalRegion region, Deadline deadline) {
+        synchronized (exports) {
+            if (closed) {
+                return null;
+            }
+            entries.close(region);
+        }
+        long announcement = HazardPage.announcement(region.index(), region.generation());
+        for (ShmLink link : links) {
+            if (!link.awaitNobodyInside(announcement, deadline)
+                    && (link.hasBorrowed(announcement) || lent.contains(announcement))) {
+                return "process %d is in the middle of a copy (%s)".formatted(link.pid(), link);
+            }
+        }
+        for (ShmLink link : links) {
+            link.giveBack(announcement);
+        }
+        lent.remove(announcement);
+        return null;
+    }
+
+    @Override
+    public void close() {
+        synchronized (exports) {
+            if (closed) {
+                return;
+            }
+            closed = true;
+        }
+        boolean unused = LOCAL.remove(context.incarnation(), this);
+        context.unwatch(listener.fd());
+        listener.close();
+        for (ShmLink link : links) {
+            link.abandon();
+        }
+        entries.close();
+    }
+}

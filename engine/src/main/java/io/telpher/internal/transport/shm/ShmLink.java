@@ -1,0 +1,274 @@
+package io.telpher.internal.transport.shm;
+
+import io.telpher.internal.ffi.linux.EventFd;
+import io.telpher.internal.ffi.linux.Poll;
+import io.telpher.spi.Deadline;
+import io.telpher.spi.Link;
+import io.telpher.spi.PeerAddress;
+
+import org.jspecify.annotations.Nullable;
+
+import java.lang.foreign.MemorySegment;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
+
+/// What the lane and the windows of one link share: the mappings, the doorbells, and the socket,
+/// whose hang-up means that the peer has left. Everything is close-on-exec on both sides, so a peer
+/// that becomes another program hangs up too. A pidfd tells of the process's end besides.
+///
+/// The resources are given back when the lane and the windows are both closed. An importer closes
+/// its windows, which waits for its threads inside, before its socket: so a hang-up also says that
+/// nobody of the peer is inside a region of this process any more.
+final class ShmLink {
+    private static final int SPINS_BEFORE_YIELD = 64;
+    private static final int SPINS_BEFORE_SLEEP = 256;
+    private static final long SLEEP_NANOS = 50_000;
+
+    private final ShmEndpoint endpoint;
+    private final PeerAddress peer;
+    private final Parts parts;
+    private final RegionExchange exchange;
+    private final String text;
+
+    /// Announcements of the regions that the peer reaches by `cma`: those cannot be taken away
+    /// while it is inside.
+    private final Set<Long> borrowed = ConcurrentHashMap.newKeySet();
+
+    private final AtomicInteger holders = new AtomicInteger(1);
+    private volatile @Nullable String lost;
+
+    /// Guards the descriptors and the peer's hazard page against being given back while in use.
+    private final Object resources = new Object();
+
+    private boolean released;
+
+    /// The parts that [LinkSetup] brought together; this link's from then on.
+    ///
+    /// @param text both ends, for people
+    /// @param socket the Unix socket
+    /// @param greeting what the peer said of itself
+    /// @param pid the peer as this process sees it, 0 when it cannot
+    /// @param inbound the ring that this side reads
+    /// @param outbound the ring that the peer reads
+    /// @param writer this side's announcements
+    /// @param peerWriter the peer's announcements
+    /// @param peerTable the peer's regions
+    /// @param doorbell wakes this side
+    /// @param peerDoorbell wakes the peer
+    /// @param pidfd the peer's process, or -1
+    record Parts(
+            String text,
+            int socket,
+            LinkSetup.Greeting greeting,
+            int pid,
+            RingMemory inbound,
+            RingMemory outbound,
+            Mapping writer,
+            Mapping peerWriter,
+            Mapping peerTable,
+            int doorbell,
+            int peerDoorbell,
+            int pidfd) {}
+
+    ShmLink(ShmEndpoint endpoint, PeerAddress peer, Parts parts) {
+        this.endpoint = endpoint;
+        this.peer = peer;
+        this.parts = parts;
+        this.text = parts.text() + " (process " + parts.pid() + ")";
+        this.exchange = new RegionExchange(endpoint, this, parts.socket());
+    }
+
+    /// Makes lane and windows, and starts to watch the peer.
+    Link start(@Nullable ShmWindows windows) {
+        if (windows != null) {
+            holders.incrementAndGet();
+        }
+        endpoint.context().watch(parts.socket(), this::socketReady);
+        if (parts.pidfd() >= 0) {
+            endpoint.context().watch(parts.pidfd(), this::processEnded);
+        }
+        return new Link(new ShmRingLane(this), windows);
+    }
+
+    private void socketReady() {
+        boolean open;
+        synchronized (resources) {
+            open = released || exchange.readReady();
+        }
+        if (!open) {
+            endpoint.context().unwatch(parts.socket());
+            lose("process %d hung up: it ended, or closed its end".formatted(parts.pid()));
+        }
+    }
+
+    private void processEnded() {
+        endpoint.context().unwatch(parts.pidfd());
+        lose("process %d ended: its pidfd says so".formatted(parts.pid()));
+    }
+
+    /// Notes that the peer is gone and wakes whoever waits for it.
+    void lose(String how) {
+        synchronized (resources) {
+            if (lost != null || released) {
+                return;
+            }
+            lost = text + ": " + how;
+            int unused = EventFd.signal(parts.doorbell());
+        }
+        exchange.wake();
+    }
+
+    /// @return how it was noticed that the peer is gone, or null
+    @Nullable String lost() {
+        return lost;
+    }
+
+    String text() {
+        return text;
+    }
+
+    PeerAddress peer() {
+        return peer;
+    }
+
+    int pid() {
+        return parts.pid();
+    }
+
+    LinkSetup.Greeting greeting() {
+        return parts.greeting();
+    }
+
+    RingMemory inbound() {
+        return parts.inbound();
+    }
+
+    RingMemory outbound() {
+        return parts.outbound();
+    }
+
+    /// @return this side's announcements
+    MemorySegment hazards() {
+        return parts.writer().segment();
+    }
+
+    /// @return the peer's regions
+    MemorySegment peerTable() {
+        return parts.peerTable().segment();
+    }
+
+    RegionExchange exchange() {
+        return exchange;
+    }
+
+    int doorbell() {
+        return parts.doorbell();
+    }
+
+    /// Wakes the peer. For the lane, before it is closed.
+    void ringPeer() {
+        int unused = EventFd.signal(parts.peerDoorbell());
+    }
+
+    /// Notes that the peer reaches a region in a way that cannot be taken from it.
+    void borrow(int index, int generation) {
+        borrowed.add(HazardPage.announcement(index, generation));
+    }
+
+    /// @return whether [#borrow] was called for that region
+    boolean hasBorrowed(long announcement) {
+        return borrowed.contains(announcement);
+    }
+
+    /// The region is closed for good.
+    void giveBack(long announcement) {
+        borrowed.remove(announcement);
+    }
+
+    /// Waits until the peer has nobody inside a region that was closed before.
+    ///
+    /// @return whether that came to be before the deadline. If not, shared memory can be abandoned
+    ///     all the same: its pages stay with the peer, and nobody here uses them again
+    boolean awaitNobodyInside(long announcement, Deadline deadline) {
+        for (int spins = 0; isNamed(announcement); spins++) {
+            if (deadline.passed()) {
+                return false;
+            }
+            pause(spins);
+        }
+        return true;
+    }
+
+    private boolean isNamed(long announcement) {
+        if (lost != null) {
+            return false;
+        }
+        synchronized (resources) {
+            return !released
+                    && HazardPage.names(parts.peerWriter().segment(), announcement)
+                    && !hasHungUp();
+        }
+    }
+
+    /// Asks the kernel itself, since the progress thread may be the one that waits.
+    private boolean hasHungUp() {
+        int events = Poll.poll(parts.socket(), Poll.POLLRDHUP, 0);
+        return events > 0 && (events & (Poll.POLLHUP | Poll.POLLRDHUP | Poll.POLLERR)) != 0;
+    }
+
+    /// Waits a little: the longer, the longer it has been waited for already.
+    static void pause(int spins) {
+        if (spins < SPINS_BEFORE_YIELD) {
+            Thread.onSpinWait();
+        } else if (spins < SPINS_BEFORE_SLEEP) {
+            Thread.yield();
+        } else {
+            LockSupport.parkNanos(SLEEP_NANOS);
+        }
+    }
+
+    void laneClosed() {
+        release();
+    }
+
+    void windowsClosed() {
+        release();
+    }
+
+    /// The endpoint closes: nothing of this link works any more.
+    void abandon() {
+        lose("the endpoint was closed");
+    }
+
+    private void release() {
+        if (holders.decrementAndGet() != 0) {
+            return;
+        }
+        endpoint.context().unwatch(parts.socket());
+        if (parts.pidfd() >= 0) {
+            endpoint.context().unwatch(parts.pidfd());
+        }
+        endpoint.remove(this);
+        synchronized (resources) {
+            released = true;
+            lost = lost == null ? text + ": closed" : lost;
+            parts.inbound().close();
+            parts.outbound().close();
+            parts.writer().close();
+            parts.peerWriter().close();
+            parts.peerTable().close();
+            Mapping.closeDescriptor(parts.socket());
+            Mapping.closeDescriptor(parts.doorbell());
+            Mapping.closeDescriptor(parts.peerDoorbell());
+            Mapping.closeDescriptor(parts.pidfd());
+        }
+        exchange.wake();
+    }
+
+    @Override
+    public String toString() {
+        return text;
+    }
+}

@@ -1,0 +1,391 @@
+package io.telpher.internal.transport.shm;
+
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+import static java.lang.foreign.ValueLayout.JAVA_LONG_UNALIGNED;
+
+import io.telpher.internal.ffi.linux.EventFd;
+import io.telpher.spi.Lane;
+import io.telpher.spi.Placement;
+import io.telpher.spi.Receiver;
+
+import org.jspecify.annotations.Nullable;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.VarHandle;
+
+/// Frames through two rings in shared memory, one for each direction.
+///
+/// Each side keeps its positions in fields of its own and touches the other side's words only when
+/// it must: the producer reads `HEAD` when the ring seems full, everybody reads the other's
+/// `PARKED` once per batch. Nothing that lies in shared memory is trusted: a record's length is
+/// read once, checked, and the header is copied before anybody looks at it.
+///
+/// **Waking.** Whoever publishes (a record, space, a confirmation) then makes a full fence and
+/// reads the other side's `PARKED`; whoever parks sets `PARKED`, makes a full fence and looks once
+/// more. One of the two sees the other. What [#poll] and [#confirm] publish is looked after at the
+/// next [#poll] that finds nothing or at [#park], whichever comes first, which keeps the fence out
+/// of the way of an answer.
+final class ShmRingLane implements Lane {
+    /// A quarter of the ring, so that the two sides work at the same time on large transfers.
+    static final int MAX_PAYLOAD = RingMemory.DATA / 4;
+
+    /// The producer keeps commit words zeroed so far ahead, so that it owns the lines of the next
+    /// small record before it writes them.
+    private static final int ZEROED_AHEAD = 2 * RingMemory.ALIGNMENT;
+
+    private final ShmLink link;
+    private final MemorySegment buffer;
+    private final MemorySegment header;
+    private final Arena arena = Arena.ofShared();
+
+    // Replaced by an empty segment at the end, so that a late caller gets an exception.
+    private MemorySegment in;
+    private MemorySegment out;
+
+    // Producer, under the send token.
+    private long tail;
+    private long zeroedTo = RingMemory.DATA;
+    private long freeHead;
+    private boolean unflushed;
+
+    /// Bytes that the last refused record needs, 0 when none was refused. Written under the send
+    /// token, read under both.
+    private volatile long wanted;
+
+    // Consumer, under the poll token.
+    private final Placement placement = new Placement();
+    private long head;
+    private long announcedHead;
+    private long seenConfirmed;
+    private boolean unannounced;
+
+    private volatile @Nullable String failure;
+
+    ShmRingLane(ShmLink link) {
+        this.link = link;
+        in = link.inbound().segment();
+        out = link.outbound().segment();
+        header = arena.allocate(HEADER, 64);
+        buffer = arena.allocate(MAX_PAYLOAD, 64);
+    }
+
+    @Override
+    public String path() {
+        return "shm-ring";
+    }
+
+    @Override
+    public String text() {
+        return link.text();
+    }
+
+    @Override
+    public int maxPayload() {
+        return MAX_PAYLOAD;
+    }
+
+    @Override
+    public int send(
+            MemorySegment source,
+            long at,
+            MemorySegment payload,
+            long offset,
+            int length,
+            @Nullable Object owner) {
+        if (failure != null || link.lost() != null) {
+            return DEAD;
+        }
+        if (length < 0 || length > MAX_PAYLOAD) {
+            throw new IllegalArgumentException(
+                    "a payload of " + length + " bytes; this lane takes 0 to " + MAX_PAYLOAD);
+        }
+        long bytes = RingMemory.recordBytes(length);
+        if (!hasRoom(bytes)) {
+            return failure != null ? DEAD : FULL;
+        }
+        MemorySegment ring = out;
+        long start = RingMemory.at(tail);
+        if (length > 0) {
+            MemorySegment.copy(payload, offset, ring, start + HEADER, length);
+        }
+        for (long i = 8; i < HEADER; i += 8) {
+            ring.set(JAVA_LONG, start + i, source.get(JAVA_LONG_UNALIGNED, at + i));
+        }
+        long next = tail + bytes;
+        if (zeroedTo <= next) {
+            ring.set(JAVA_LONG, RingMemory.at(next), 0L);
+            zeroedTo = next + RingMemory.ALIGNMENT;
+        }
+        Words.WORD.setRelease(ring, start, source.get(JAVA_LONG_UNALIGNED, at));
+        tail = next;
+        unflushed = true;
+        return OK;
+    }
+
+    /// Whether a record and the commit word after it fit. When they do not, the other side is asked
+    /// to say when it has freed space.
+    private boolean hasRoom(long bytes) {
+        long needed = bytes + RingMemory.ALIGNMENT;
+        if (tail + needed - freeHead <= RingMemory.DATA) {
+            return true;
+        }
+        if (!readHead()) {
+            return false;
+        }
+        if (tail + needed - freeHead > RingMemory.DATA) {
+            Words.WORD.setVolatile(out, RingMemory.WAITING, 1L);
+            VarHandle.fullFence();
+            if (!readHead()) {
+                return false;
+            }
+            if (tail + needed - freeHead > RingMemory.DATA) {
+                wanted = needed;
+                return false;
+            }
+        }
+        if (wanted != 0) {
+            wanted = 0;
+        }
+        return true;
+    }
+
+    /// Reads how far the consumer is.
+    ///
+    /// @return false when it cannot be there: the lane is dead
+    private boolean readHead() {
+        long position = (long) Words.WORD.getAcquire(out, RingMemory.HEAD);
+        if (position < freeHead || position > tail || position % RingMemory.ALIGNMENT != 0) {
+            fail(
+                    "process %d claims to have read up to %d of %d bytes, after %d"
+                            .formatted(link.pid(), position, tail, freeHead));
+            return false;
+        }
+        freeHead = position;
+        return true;
+    }
+
+    @Override
+    public int flush() {
+        if (unflushed) {
+            unflushed = false;
+            ringIfParked();
+            zeroAhead();
+        }
+        return failure != null ? DEAD : OK;
+    }
+
+    /// Zeroes the commit words behind the next one, now that nobody waits for this side.
+    private void zeroAhead() {
+        long to = Math.min(tail + ZEROED_AHEAD, freeHead + RingMemory.DATA);
+        while (zeroedTo < to) {
+            out.set(JAVA_LONG, RingMemory.at(zeroedTo), 0L);
+            zeroedTo += RingMemory.ALIGNMENT;
+        }
+    }
+
+    /// Wakes the other side if it sleeps. Comes after whatever was published for it.
+    private void ringIfParked() {
+        VarHandle.fullFence();
+        if ((long) Words.WORD.getOpaque(out, RingMemory.PARKED) != 0
+                && Words.WORD.compareAndSet(out, RingMemory.PARKED, 1L, 0L)) {
+            link.ringPeer();
+        }
+    }
+
+    @Override
+    public void releaseOutbound(Object owner) {
+        // send() copies the payload at once.
+    }
+
+    @Override
+    public int poll(Receiver receiver, int limit) {
+        if (failure != null) {
+            return DEAD;
+        }
+        // Read before the ring: what the peer wrote before it was lost is still delivered.
+        String lost = link.lost();
+        int frames = 0;
+        while (frames < limit) {
+            long word = (long) Words.WORD.getAcquire(in, RingMemory.at(head));
+            if (word == 0) {
+                break;
+            }
+            if (!take(word, receiver)) {
+                return frames > 0 ? frames : DEAD;
+            }
+            frames++;
+        }
+        if (frames > 0) {
+            Words.WORD.setRelease(in, RingMemory.HEAD, head);
+        }
+        if ((long) Words.WORD.getOpaque(in, RingMemory.WAITING) != 0
+                && (frames < limit || head - announcedHead >= RingMemory.DATA / 4)) {
+            announceSpace();
+        }
+        if (frames == 0) {
+            if (unannounced) {
+                unannounced = false;
+                ringIfParked();
+            }
+            if (lost != null) {
+                fail(lost);
+                return DEAD;
+            }
+        }
+        return frames;
+    }
+
+    private void announceSpace() {
+        announcedHead = head;
+        Words.WORD.setOpaque(in, RingMemory.WAITING, 0L);
+        unannounced = false;
+        ringIfParked();
+    }
+
+    /// Takes in one record.
+    ///
+    /// @return false when it makes no sense: the lane is dead
+    private boolean take(long word, Receiver receiver) {
+        int length = (int) (word >>> 32);
+        if (length < 0 || length > MAX_PAYLOAD) {
+            fail(
+                    "process %d sent a frame of %d bytes of payload, where %d are the most"
+                            .formatted(link.pid(), length, MAX_PAYLOAD));
+            return false;
+        }
+        MemorySegment ring = in;
+        long start = RingMemory.at(head);
+        header.set(JAVA_LONG, 0, word);
+        for (long i = 8; i < HEADER; i += 8) {
+            header.set(JAVA_LONG, i, ring.get(JAVA_LONG, start + i));
+        }
+        placement.discard();
+        if (!receiver.begin(header, 0, placement)) {
+            fail("process %d sent a frame header that makes no sense".formatted(link.pid()));
+            return false;
+        }
+        if (length > 0) {
+            switch (placement.mode()) {
+                case INTO -> copyInto(ring, start + HEADER, length);
+                case BUFFER -> MemorySegment.copy(ring, start + HEADER, buffer, 0, length);
+                case DISCARD -> {}
+            }
+        }
+        head += RingMemory.recordBytes(length);
+        receiver.end(header, 0, buffer, 0, placement);
+        return true;
+    }
+
+    /// Copies to the destination; one that the program has closed costs its own transfer, not the
+    /// lane.
+    private void copyInto(MemorySegment ring, long at, int length) {
+        try {
+            MemorySegment.copy(ring, at, placement.segment(), placement.offset(), length);
+        } catch (IllegalStateException e) {
+            Object owner = placement.owner();
+            if (owner != null) {
+                boolean unused = placement.revoke(owner);
+            }
+        }
+    }
+
+    @Override
+    public void discardInbound(Object owner) {
+        // A frame begins and ends within one call of poll().
+    }
+
+    @Override
+    public boolean confirmsNatively() {
+        return true;
+    }
+
+    @Override
+    public void confirm(long sequence) {
+        Words.WORD.setRelease(in, RingMemory.APPLIED, sequence);
+        unannounced = true;
+    }
+
+    @Override
+    public long confirmed() {
+        seenConfirmed = (long) Words.WORD.getAcquire(out, RingMemory.APPLIED);
+        return seenConfirmed;
+    }
+
+    @Override
+    public int descriptor() {
+        return link.doorbell();
+    }
+
+    @Override
+    public boolean wantsWrite() {
+        return false;
+    }
+
+    @Override
+    public boolean park() {
+        if (failure != null) {
+            return false;
+        }
+        Words.WORD.setOpaque(in, RingMemory.PARKED, 1L);
+        VarHandle.fullFence();
+        long needed = wanted;
+        if (needed != 0) {
+            // After PARKED is seen by all: a consumer that clears an older WAITING looks at PARKED
+            // after that, so either this request stays or the doorbell rings.
+            Words.WORD.setOpaque(out, RingMemory.WAITING, 1L);
+            VarHandle.fullFence();
+        }
+        boolean waiting = (long) Words.WORD.getOpaque(in, RingMemory.WAITING) != 0;
+        if (unannounced || waiting) {
+            announceSpace();
+        }
+        if ((long) Words.WORD.getAcquire(in, RingMemory.at(head)) == 0
+                && (long) Words.WORD.getAcquire(out, RingMemory.APPLIED) == seenConfirmed
+                && link.lost() == null
+                && !hasRoomSince(needed)) {
+            return true;
+        }
+        Words.WORD.setOpaque(in, RingMemory.PARKED, 0L);
+        return false;
+    }
+
+    /// Whether the space that the producer misses has come to be. The producer's own position may
+    /// move at the same time; then its next look decides.
+    private boolean hasRoomSince(long needed) {
+        return needed != 0
+                && tail + needed - (long) Words.WORD.getAcquire(out, RingMemory.HEAD)
+                        <= RingMemory.DATA;
+    }
+
+    @Override
+    public void unpark() {
+        Words.WORD.setOpaque(in, RingMemory.PARKED, 0L);
+        long unused = EventFd.drain(link.doorbell());
+    }
+
+    @Override
+    public long silence() {
+        return 0;
+    }
+
+    @Override
+    public @Nullable String failure() {
+        return failure != null ? failure : link.lost();
+    }
+
+    private void fail(String reason) {
+        if (failure == null) {
+            failure = reason;
+        }
+    }
+
+    @Override
+    public void close() {
+        fail("closed");
+        in = MemorySegment.NULL;
+        out = MemorySegment.NULL;
+        arena.close();
+        link.laneClosed();
+    }
+}

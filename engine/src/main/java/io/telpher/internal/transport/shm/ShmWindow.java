@@ -1,0 +1,124 @@
+package io.telpher.internal.transport.shm;
+
+import io.telpher.Access;
+import io.telpher.RemoteMemory;
+import io.telpher.spi.Deadline;
+import io.telpher.spi.Window;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.VarHandle;
+import java.time.Duration;
+
+/// What all windows have in common: the announcement, and the look at the owner's table after it.
+/// Either the owner sees the announcement and waits, or this side sees that the region is closed.
+abstract sealed class ShmWindow implements Window permits DirectWindow, CmaWindow {
+    /// Between two slices a copy looks whether it may go on.
+    static final long SLICE = 256 << 10;
+
+    /// For large copies the pauses between the slices would show.
+    static final long LARGE_SLICE = 4 << 20;
+
+    /// From here on a copy is large.
+    static final long LARGE = 16 << 20;
+
+    /// How long [#close()] waits for the threads inside: many slices.
+    private static final Duration CLOSE_LIMIT = Duration.ofSeconds(2);
+
+    private final ShmWindows owner;
+    private final String path;
+    private final MemorySegment hazards;
+    private final MemorySegment table;
+    private final long announcement;
+    private final long entryAt;
+    private final long openEntry;
+    final long size;
+    final boolean readable;
+    final boolean writable;
+    private volatile boolean closed;
+
+    ShmWindow(
+            ShmWindows owner,
+            ShmLink link,
+            String path,
+            RemoteMemory memory,
+            Access access,
+            long size) {
+        this.owner = owner;
+        this.path = path;
+        hazards = link.hazards();
+        table = link.peerTable();
+        announcement = HazardPage.announcement(memory.region(), memory.generation());
+        entryAt = RegionEntries.at(memory.region());
+        openEntry = RegionEntries.openWord(memory.generation());
+        this.size = size;
+        readable = access.canRead();
+        writable = access.canWrite();
+    }
+
+    @Override
+    public final String path() {
+        return path;
+    }
+
+    @Override
+    public final int enter() {
+        if (closed) {
+            return STALE;
+        }
+        int ticket = HazardPage.enter(hazards, announcement);
+        if ((long) Words.WORD.getVolatile(table, entryAt) != openEntry || closed) {
+            HazardPage.exit(hazards, ticket);
+            return STALE;
+        }
+        return ticket;
+    }
+
+    @Override
+    public final void exit(int ticket) {
+        HazardPage.exit(hazards, ticket);
+    }
+
+    /// @return whether a copy may go on
+    final boolean isOpen() {
+        return (long) Words.WORD.getAcquire(table, entryAt) == openEntry && !closed;
+    }
+
+    final boolean isInside(long offset, long length) {
+        return offset >= 0 && length >= 0 && offset <= size - length;
+    }
+
+    static long slice(long length) {
+        return length >= LARGE ? LARGE_SLICE : SLICE;
+    }
+
+    /// Refuses new accesses, waits for those inside and gives the memory back. When some thread
+    /// stays inside, nothing is given back: a leak is better than a crash.
+    @Override
+    public final void close() {
+        if (!owner.forget(this)) {
+            return;
+        }
+        shut();
+    }
+
+    /// The work of [#close()], once.
+    ///
+    /// @return whether everything was given back
+    final boolean shut() {
+        closed = true;
+        VarHandle.fullFence();
+        Deadline deadline = Deadline.in(CLOSE_LIMIT);
+        for (int spins = 0; HazardPage.names(hazards, announcement); spins++) {
+            if (deadline.passed()) {
+                owner.leaked(this);
+                return false;
+            }
+            ShmLink.pause(spins);
+        }
+        unmap();
+        return true;
+    }
+
+    /// Gives the memory back; nobody is inside.
+    abstract void unmap();
+}
