@@ -9,6 +9,9 @@ module io.telpher.engine {
     exports io.telpher;
     exports io.telpher.spi;
 
+    uses io.telpher.spi.Transport;
+
     provides io.telpher.spi.Transport with
+            io.telpher.internal.transport.shm.ShmTransport,
             io.telpher.internal.transport.tcp.TcpTransport;
 }

@@ -180,9 +180,9 @@ public interface Connection extends AutoCloseable {
     /// @return `PENDING`, `DONE` or a negative reason
     int poll(long token);
 
-    /// Bytes moved by the operation that `poll` has just ended on this thread's connection; valid until
-    /// the token's slot is used again. For receives: the exact length.
-    long bytesMoved(long token);
+    /// Bytes moved by the operation that the last [#poll(long)] of this connection ended; for receives the
+    /// exact length. Meant for connections whose tokens one thread polls.
+    long bytesMoved();
 
     /// Makes progress: takes in what has arrived, sends what waits.
     ///

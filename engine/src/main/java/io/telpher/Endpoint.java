@@ -70,10 +70,10 @@ public interface Endpoint extends AutoCloseable {
     /// Connects: tries the ways that both sides have, best first and several at once. When the peer
     /// connects at the same time both get the same connection.
     ///
-    /// @throws TelpherException.ConnectFailed when no way works; names every one that was tried
+    /// @throws TelpherException.ConnectFailed when no way works (names every one that was tried), or when the
+    ///     peer has restarted and another incarnation answers
     /// @throws TelpherException.TimedOut when the deadline passed
     /// @throws TelpherException.AccessDenied when the peer refused the secret
-    /// @throws TelpherException.StaleRegion never; [TelpherException.PeerLost] when another incarnation answers
     Connection connect(EndpointAddress peer, Duration atMost);
 
     /// Waits for the next connection that a peer made.

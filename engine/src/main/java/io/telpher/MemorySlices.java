@@ -13,6 +13,9 @@ public final class MemorySlices {
     private final long stride;
     private final long total;
 
+    /// First byte of each piece in the stream of all bytes; empty when the pieces are strided.
+    private final long[] starts;
+
     private MemorySlices(
             MemoryRegion[] regions, long[] offsets, long[] lengths, int count, long stride, long total) {
         this.regions = regions;
@@ -21,6 +24,7 @@ public final class MemorySlices {
         this.count = count;
         this.stride = stride;
         this.total = total;
+        this.starts = stride >= 0 ? new long[0] : Pieces.starts(lengths);
     }
 
     /// Any ranges, in this order.
@@ -63,6 +67,26 @@ public final class MemorySlices {
                 count,
                 stride,
                 total);
+    }
+
+    /// Any ranges of one region, in this order.
+    ///
+    /// @param region the memory
+    /// @param offsets first byte of each piece
+    /// @param lengths bytes of each piece; as many as offsets
+    public static MemorySlices of(MemoryRegion region, long[] offsets, long[] lengths) {
+        int n = offsets.length;
+        if (lengths.length != n) {
+            throw new IllegalArgumentException(n + " offsets, but " + lengths.length + " lengths");
+        }
+        MemoryRegion[] regions = new MemoryRegion[n];
+        long total = 0;
+        for (int i = 0; i < n; i++) {
+            MemorySlice.checkRange(offsets[i], lengths[i], region.size());
+            regions[i] = region;
+            total = Math.addExact(total, lengths[i]);
+        }
+        return new MemorySlices(regions, offsets.clone(), lengths.clone(), n, -1, total);
     }
 
     static long checkStrided(long offset, long pieceLength, long stride, int count, long size) {
@@ -110,5 +134,15 @@ public final class MemorySlices {
     /// @return bytes of a piece
     public long length(int piece) {
         return lengths[stride >= 0 ? 0 : piece];
+    }
+
+    /// @return the piece that holds a byte of the stream of all bytes
+    public int pieceAt(long position) {
+        return Pieces.pieceAt(starts, lengths[0], stride, position);
+    }
+
+    /// @return where a piece starts in the stream of all bytes
+    public long start(int piece) {
+        return stride >= 0 ? lengths[0] * piece : starts[piece];
     }
 }

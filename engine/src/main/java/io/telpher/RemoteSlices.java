@@ -12,12 +12,24 @@ public final class RemoteSlices {
     private final long stride;
     private final long total;
 
+    /// First byte of each piece in the stream of all bytes; empty when the pieces are strided.
+    private final long[] starts;
+
     private RemoteSlices(RemoteMemory[] pieces, long pieceLength, int count, long stride, long total) {
         this.pieces = pieces;
         this.pieceLength = pieceLength;
         this.count = count;
         this.stride = stride;
         this.total = total;
+        if (stride >= 0) {
+            starts = new long[0];
+        } else {
+            long[] lengths = new long[count];
+            for (int i = 0; i < count; i++) {
+                lengths[i] = pieces[i].length();
+            }
+            starts = Pieces.starts(lengths);
+        }
     }
 
     /// Any ranges, in this order; all of one peer.
@@ -80,5 +92,15 @@ public final class RemoteSlices {
     /// @return bytes of a piece
     public long length(int piece) {
         return stride >= 0 ? pieceLength : pieces[piece].length();
+    }
+
+    /// @return the piece that holds a byte of the stream of all bytes
+    public int pieceAt(long position) {
+        return Pieces.pieceAt(starts, pieceLength, stride, position);
+    }
+
+    /// @return where a piece starts in the stream of all bytes
+    public long start(int piece) {
+        return stride >= 0 ? pieceLength * piece : starts[piece];
     }
 }

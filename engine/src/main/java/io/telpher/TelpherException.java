@@ -11,9 +11,6 @@ public abstract sealed class TelpherException extends RuntimeException {
         super(message);
     }
 
-    private TelpherException(String message, Throwable cause) {
-        super(message, cause);
-    }
 
     /// The peer died, restarted or cannot be reached any more.
     public static final class PeerLost extends TelpherException {

@@ -1,17 +1,440 @@
 package io.telpher.internal.engine;
-import io.telpher.*;
+
+import io.telpher.Access;
+import io.telpher.Connection;
+import io.telpher.Endpoint;
+import io.telpher.EndpointAddress;
+import io.telpher.EndpointOptions;
+import io.telpher.MemoryRegion;
+import io.telpher.RemoteMemory;
+import io.telpher.TelpherException;
+import io.telpher.internal.memory.SharedMemory;
+import io.telpher.internal.wire.AddressCodec;
+import io.telpher.spi.Availability;
+import io.telpher.spi.Channel;
+import io.telpher.spi.Deadline;
+import io.telpher.spi.EndpointContext;
+import io.telpher.spi.HostIdentity;
+import io.telpher.spi.LocalRegion;
+import io.telpher.spi.Locator;
+import io.telpher.spi.PeerAddress;
+import io.telpher.spi.Transport;
+import io.telpher.spi.TransportEndpoint;
 import java.lang.foreign.MemorySegment;
+import java.security.SecureRandom;
 import java.time.Duration;
-public final class EndpointImpl implements Endpoint {
-    public EndpointImpl(EndpointOptions o) { throw new IllegalStateException(); }
-    public EndpointAddress address() { throw new IllegalStateException(); }
-    public MemoryRegion allocate(long bytes) { throw new IllegalStateException(); }
-    public MemoryRegion allocate(long bytes, Access access) { throw new IllegalStateException(); }
-    public MemoryRegion register(MemorySegment memory) { throw new IllegalStateException(); }
-    public MemoryRegion register(MemorySegment memory, Access access) { throw new IllegalStateException(); }
-    public void publish(String name, RemoteMemory memory) { }
-    public Connection connect(EndpointAddress peer, Duration atMost) { throw new IllegalStateException(); }
-    public Connection accept(Duration atMost) { throw new IllegalStateException(); }
-    public EndpointOptions options() { throw new IllegalStateException(); }
-    public void close() {}
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.ServiceLoader;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Executor;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.SynchronousQueue;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
+
+/// An endpoint: its regions, transports, connections and published names.
+public final class EndpointImpl implements Endpoint, EndpointContext {
+    private static final SecureRandom RANDOM = new SecureRandom();
+
+    /// A transport that is in use here.
+    record Opened(Transport transport, TransportEndpoint endpoint) {}
+
+    private record Asked(ConnectionImpl connection, long token) {}
+
+    private final EndpointOptions options;
+    private final long incarnation;
+    private final byte[] secret;
+    private final RegionTable regions = new RegionTable(this);
+    private final Progress progress;
+    private final ExecutorService control;
+    private final List<Opened> transports = new ArrayList<>();
+    private final List<String> unavailable = new ArrayList<>();
+    private final Connector connector;
+    private final Map<Long, ConnectionImpl> connections = new ConcurrentHashMap<>();
+    private final LinkedBlockingQueue<ConnectionImpl> accepted = new LinkedBlockingQueue<>();
+    private final Map<String, RemoteMemory> published = new ConcurrentHashMap<>();
+    private final Map<String, List<Asked>> asked = new ConcurrentHashMap<>();
+    private final EndpointAddress address;
+    private volatile boolean closed;
+
+    /// Opens an endpoint.
+    ///
+    /// @param options how it behaves
+    public EndpointImpl(EndpointOptions options) {
+        this.options = options;
+        byte[] given = options.secret();
+        if (given == null) {
+            given = new byte[32];
+            RANDOM.nextBytes(given);
+        }
+        this.secret = given.clone();
+        long number;
+        do {
+            number = RANDOM.nextLong();
+        } while (number == 0);
+        this.incarnation = number;
+        this.progress = Progress.acquire();
+        this.control =
+                new ThreadPoolExecutor(
+                        0,
+                        256,
+                        2,
+                        TimeUnit.SECONDS,
+                        new SynchronousQueue<>(),
+                        EndpointImpl::controlThread,
+                        new ThreadPoolExecutor.CallerRunsPolicy());
+        this.connector = new Connector(this);
+        boolean opened = false;
+        try {
+            openTransports();
+            opened = true;
+        } finally {
+            if (!opened) {
+                closeTransports();
+                control.shutdownNow();
+                Progress.release(progress);
+            }
+        }
+        this.address =
+                EndpointAddress.ofBytes(
+                        AddressCodec.encode(new AddressCodec.Address(secret, self())));
+    }
+
+    private static Thread controlThread(Runnable task) {
+        Thread thread = new Thread(task, "telpher-control");
+        thread.setDaemon(true);
+        return thread;
+    }
+
+    private void openTransports() {
+        List<Transport> found = new ArrayList<>();
+        for (Transport transport :
+                ServiceLoader.load(Transport.class, EndpointImpl.class.getClassLoader())) {
+            found.add(transport);
+        }
+        found.sort(Comparator.comparingInt(Transport::rank));
+        for (Transport transport : found) {
+            if (!options.transports().isEmpty()
+                    && !options.transports().contains(transport.name())) {
+                unavailable.add(transport.name() + ": not among the allowed transports");
+                continue;
+            }
+            if (transport.probe() instanceof Availability.Missing missing) {
+                unavailable.add(
+                        "%s: %s; %s"
+                                .formatted(transport.name(), missing.reason(), missing.remedy()));
+                continue;
+            }
+            try {
+                transports.add(new Opened(transport, transport.open(this)));
+            } catch (TelpherException.Unsupported | TelpherException.NativeFailure e) {
+                unavailable.add(transport.name() + ": " + e.getMessage());
+            }
+        }
+        if (transports.isEmpty()) {
+            throw new TelpherException.Unsupported(
+                    "no transport can be used: " + String.join("; ", unavailable));
+        }
+    }
+
+    private void closeTransports() {
+        for (Opened opened : transports) {
+            opened.endpoint().close();
+        }
+    }
+
+    PeerAddress self() {
+        List<Locator> locators = new ArrayList<>();
+        for (Opened opened : transports) {
+            locators.addAll(opened.endpoint().locators());
+        }
+        return new PeerAddress(incarnation, Host.IDENTITY, List.copyOf(locators));
+    }
+
+    // --- what the parts share -------------------------------------------------------------------
+
+    byte[] secret() {
+        return secret;
+    }
+
+    RegionTable regions() {
+        return regions;
+    }
+
+    Progress progress() {
+        return progress;
+    }
+
+    List<Opened> transports() {
+        return transports;
+    }
+
+    List<String> unavailable() {
+        return unavailable;
+    }
+
+    Map<Long, ConnectionImpl> connections() {
+        return connections;
+    }
+
+    LinkedBlockingQueue<ConnectionImpl> acceptQueue() {
+        return accepted;
+    }
+
+    boolean isClosed() {
+        return closed;
+    }
+
+    void forget(ConnectionImpl connection) {
+        connections.remove(connection.id(), connection);
+        for (List<Asked> waiting : asked.values()) {
+            synchronized (waiting) {
+                waiting.removeIf(a -> a.connection == connection);
+            }
+        }
+    }
+
+    private void checkOpen() {
+        if (closed) {
+            throw new TelpherException.Closed("the endpoint was closed");
+        }
+    }
+
+    // --- context of the transports --------------------------------------------------------------
+
+    @Override
+    public EndpointOptions options() {
+        return options;
+    }
+
+    @Override
+    public long incarnation() {
+        return incarnation;
+    }
+
+    @Override
+    public void accepted(TransportEndpoint from, Channel channel) {
+        if (closed) {
+            channel.close();
+            return;
+        }
+        connector.accepted(from, channel);
+    }
+
+    @Override
+    public Executor control() {
+        return control;
+    }
+
+    @Override
+    public @Nullable LocalRegion region(int index, int generation, long key) {
+        RegionImpl region = regions.find(index, generation);
+        return region != null && region.key() == key ? region : null;
+    }
+
+    @Override
+    public void watch(int descriptor, Runnable ready) {
+        progress.watch(descriptor, ready);
+    }
+
+    @Override
+    public void unwatch(int descriptor) {
+        progress.unwatch(descriptor);
+    }
+
+    // --- the caller's side ------------------------------------------------------------------------
+
+    @Override
+    public EndpointAddress address() {
+        return address;
+    }
+
+    @Override
+    public MemoryRegion allocate(long bytes) {
+        return allocate(bytes, Access.READ_WRITE);
+    }
+
+    @Override
+    public MemoryRegion allocate(long bytes, Access access) {
+        checkOpen();
+        if (bytes <= 0) {
+            throw new IllegalArgumentException("cannot allocate " + bytes + " bytes");
+        }
+        SharedMemory memory =
+                SharedMemory.allocate(
+                        bytes,
+                        access,
+                        options.hugePages()
+                                ? SharedMemory.Pages.HUGE
+                                : SharedMemory.Pages.SMALL);
+        return announce(regions.add(memory.segment(), access, memory));
+    }
+
+    @Override
+    public MemoryRegion register(MemorySegment memory) {
+        return register(memory, memory.isReadOnly() ? Access.READ : Access.READ_WRITE);
+    }
+
+    @Override
+    public MemoryRegion register(MemorySegment memory, Access access) {
+        checkOpen();
+        if (!memory.isNative()) {
+            throw new IllegalArgumentException(
+                    "heap memory cannot be registered, the collector moves it: use a native segment"
+                            + " or a direct buffer");
+        }
+        if (!memory.isAccessibleBy(Thread.ofVirtual().unstarted(() -> {}))) {
+            throw new IllegalArgumentException(
+                    "this segment is confined to one thread, the engine uses several: take it"
+                            + " from a shared, automatic or global arena");
+        }
+        if (memory.isReadOnly() && access.canWrite()) {
+            throw new IllegalArgumentException(
+                    "this segment is read-only; peers cannot be allowed to write it");
+        }
+        return announce(regions.add(memory, access, null));
+    }
+
+    private MemoryRegion announce(RegionImpl region) {
+        for (Opened opened : transports) {
+            opened.endpoint().opened(region);
+        }
+        return region;
+    }
+
+    /// Ends or waits for the operations of this process that use a region.
+    void endUsers(RegionImpl region, Deadline deadline) {
+        boolean finished = region.awaitUsers(Deadline.in(options.drainLimit()));
+        if (!finished) {
+            for (ConnectionImpl connection : connections.values()) {
+                connection.endUsers(region);
+            }
+            boolean ignored = region.awaitUsers(deadline.or(options.drainLimit()));
+            assert ignored || !region.isOpen();
+        }
+    }
+
+    /// Takes a region away from every lane and every peer.
+    @Nullable String revoke(RegionImpl region, Deadline deadline) {
+        for (ConnectionImpl connection : connections.values()) {
+            connection.letGo(region);
+        }
+        for (Opened opened : transports) {
+            String holder = opened.endpoint().revoke(region, deadline);
+            if (holder != null) {
+                return holder;
+            }
+        }
+        return null;
+    }
+
+    @Override
+    public void publish(String name, RemoteMemory memory) {
+        checkOpen();
+        if (name.isEmpty() || name.length() > ControlFrame.MAX_PAYLOAD / 4) {
+            throw new IllegalArgumentException(
+                    "a name has 1 to " + ControlFrame.MAX_PAYLOAD / 4 + " characters");
+        }
+        published.put(name, memory);
+        List<Asked> waiting = asked.remove(name);
+        if (waiting != null) {
+            synchronized (waiting) {
+                for (Asked one : waiting) {
+                    one.connection.lock.lock();
+                    try {
+                        one.connection.answerLookup(one.token, memory);
+                    } finally {
+                        one.connection.lock.unlock();
+                    }
+                    control.execute(one.connection::afterwards);
+                }
+            }
+        }
+    }
+
+    /// @return the memory of that name, or null: then the answer follows when it is published
+    @Nullable RemoteMemory published(String name, ConnectionImpl connection, long token) {
+        RemoteMemory memory = published.get(name);
+        if (memory != null) {
+            return memory;
+        }
+        List<Asked> waiting = asked.computeIfAbsent(name, n -> new ArrayList<>());
+        synchronized (waiting) {
+            if (waiting.size() < 1024) {
+                waiting.add(new Asked(connection, token));
+            }
+        }
+        // Published between the two looks: answer now; the second answer of a race is ignored as stale.
+        return published.get(name);
+    }
+
+    @Override
+    public Connection connect(EndpointAddress peer, Duration atMost) {
+        checkOpen();
+        return connector.connect(peer, Deadline.in(atMost));
+    }
+
+    @Override
+    public Connection accept(Duration atMost) {
+        Deadline deadline = Deadline.in(atMost);
+        while (true) {
+            checkOpen();
+            try {
+                long left = Math.min(Math.max(deadline.left(), 0), 100_000_000);
+                ConnectionImpl connection = accepted.poll(left, TimeUnit.NANOSECONDS);
+                if (connection != null) {
+                    return connection;
+                }
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw new TelpherException.Cancelled("interrupted while waiting for a connection");
+            }
+            if (deadline.passed()) {
+                throw new TelpherException.TimedOut(
+                        "nobody connected within " + Failures.seconds(atMost));
+            }
+        }
+    }
+
+    @Override
+    public void close() {
+        synchronized (this) {
+            if (closed) {
+                return;
+            }
+            closed = true;
+        }
+        for (ConnectionImpl connection : List.copyOf(connections.values())) {
+            connection.close();
+        }
+        TelpherException busy = null;
+        for (RegionImpl region : regions.all()) {
+            try {
+                region.close();
+            } catch (TelpherException.RegionBusy e) {
+                busy = e;
+            }
+        }
+        closeTransports();
+        control.shutdown();
+        Progress.release(progress);
+        if (busy != null) {
+            throw busy;
+        }
+    }
+
+    @Override
+    public String toString() {
+        return "Endpoint[%016x]".formatted(incarnation);
+    }
+
+    /// Facts about this process, found out once.
+    private static final class Host {
+        static final HostIdentity IDENTITY = HostFacts.read();
+    }
 }

@@ -1,0 +1,1012 @@
+package io.telpher.internal.engine;
+
+import io.telpher.Connection;
+import io.telpher.ConnectionMetrics;
+import io.telpher.CounterUpdate;
+import io.telpher.EndpointAddress;
+import io.telpher.Notification;
+import io.telpher.RemoteMemory;
+import io.telpher.TelpherException;
+import io.telpher.internal.wire.Frame;
+import io.telpher.spi.Deadline;
+import io.telpher.spi.Link;
+import io.telpher.spi.Windows;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.locks.LockSupport;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.BooleanSupplier;
+import org.jspecify.annotations.Nullable;
+
+/// The working half of a connection. `lock` guards the operations, queues and matching; each lane has tokens of its own.
+/// Order: a token may be held when the lock is taken, never the other way round; a thread holds at most one token, except for
+/// closing a lane. What needs tokens or calls back is put off to [#afterwards()].
+abstract class ConnectionCore {
+    /// Result of [#copyNow]: it has to be posted as an operation.
+    static final int NOT_NOW = -200;
+
+    private static final System.Logger LOG = System.getLogger("io.telpher");
+
+    final ReentrantLock lock = new ReentrantLock();
+    final OperationTable table = new OperationTable();
+    final Outbound outbound;
+    final Matcher matcher;
+    final Endings endings;
+    final LaneKeeper keeper;
+    final Waiters waiters = new Waiters();
+    final NotificationQueue notes = new NotificationQueue();
+    final Serving serving;
+    final long defaultDeadline;
+
+    private final EndpointImpl endpoint;
+    private final long id;
+    private final Arena arena = Arena.ofShared();
+    private final Progress progress;
+    private final long spinNanos;
+    private volatile EndpointAddress peer;
+    private volatile @Nullable Direct direct;
+    private volatile @Nullable TelpherException failure;
+    private volatile boolean closing;
+    private boolean buried;
+    private final List<String> notesOnPaths = new ArrayList<>();
+    private int noteBytesOwed;
+    private int eagerLimit = Outbound.EAGER;
+    private long directBytes;
+    long lastMoved;
+
+    /// How often waiting threads have polled: tells the progress thread that it is not needed.
+    volatile long polls;
+
+    /// What the progress thread knows of this connection; its own.
+    final Progress.Watch watch;
+
+    ConnectionCore(EndpointImpl endpoint, long id, EndpointAddress peer) {
+        this.endpoint = endpoint;
+        this.id = id;
+        this.peer = peer;
+        this.progress = endpoint.progress();
+        this.defaultDeadline = endpoint.options().deadline().toNanos();
+        this.spinNanos = endpoint.options().spin().toNanos();
+        this.outbound = new Outbound(self(), lock, arena);
+        this.matcher = new Matcher(self(), outbound);
+        this.endings = new Endings(self(), lock, table);
+        this.keeper = new LaneKeeper(self(), lock, outbound);
+        this.serving = new Serving(self(), table, outbound);
+        this.watch = new Progress.Watch(self());
+    }
+
+    private ConnectionImpl self() {
+        return (ConnectionImpl) this;
+    }
+
+    long spinNanos() {
+        return spinNanos;
+    }
+
+    EndpointImpl endpoint() {
+        return endpoint;
+    }
+
+    long id() {
+        return id;
+    }
+
+    EndpointAddress peerAddress() {
+        return peer;
+    }
+
+    String peerText() {
+        return "endpoint %016x".formatted(peer.incarnation());
+    }
+
+    // --- links ----------------------------------------------------------------------------------
+
+    /// Adds a link; the first makes the connection usable.
+    void add(Link link, int laneIndex, String note) {
+        LaneState added = new LaneState(self(), link.lane(), laneIndex, arena);
+        Windows windows = link.windows();
+        boolean refused;
+        lock.lock();
+        try {
+            refused = isOver();
+            if (!refused) {
+                keeper.add(added);
+                eagerLimit = Math.min(eagerLimit, link.lane().maxPayload());
+                notesOnPaths.add(note);
+                if (windows != null) {
+                    direct = new Direct(self(), windows);
+                }
+            }
+        } finally {
+            lock.unlock();
+        }
+        if (refused) {
+            link.lane().close();
+            if (windows != null) {
+                windows.close();
+            }
+            return;
+        }
+        progress.activate(self());
+    }
+
+    /// A way that was not taken, for [#explain()].
+    void note(String text) {
+        lock.lock();
+        try {
+            notesOnPaths.add(text);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    @Nullable LaneState lane(int index) {
+        return keeper.find(index);
+    }
+
+    void unwatch(LaneState s) {
+        progress.unwatch(s);
+    }
+
+    int eagerLimit() {
+        return eagerLimit;
+    }
+
+    boolean hasWindows() {
+        return direct != null;
+    }
+
+    // --- posting --------------------------------------------------------------------------------
+
+    /// Tries a short copy without an operation.
+    ///
+    /// @return `DONE`, a reason, or [#NOT_NOW]
+    int copyNow(
+            Operation.Kind kind,
+            RegionImpl region,
+            long localOffset,
+            RemoteMemory remote,
+            long remoteOffset,
+            long length) {
+        Direct windows = direct;
+        if (windows == null) {
+            return NOT_NOW;
+        }
+        if (remote.incarnation() != peer.incarnation()) {
+            return Connection.STALE;
+        }
+        if (!region.enter()) {
+            return Connection.STALE;
+        }
+        int result;
+        try {
+            result =
+                    windows.copy(kind, region, localOffset, remote, remoteOffset, length);
+        } finally {
+            region.exit();
+        }
+        if (result == Direct.NOT_OPEN || result == Direct.NO_WINDOW) {
+            return NOT_NOW;
+        }
+        // No DONE after the peer was found to be lost.
+        return isOver() ? reasonOver() : result;
+    }
+
+    int updateNow(CounterUpdate counter) {
+        Direct windows = direct;
+        int result = windows == null ? NOT_NOW : windows.update(counter);
+        return result == Direct.NOT_OPEN || result == Direct.NO_WINDOW ? NOT_NOW : result;
+    }
+
+    String directPath(RemoteMemory remote) {
+        Direct windows = direct;
+        String path = windows == null ? null : windows.path(remote);
+        return path == null ? "" : path;
+    }
+
+    /// Sets a filled operation in motion.
+    void start(Operation op) {
+        boolean entered = Endings.enter(op.region, op.localPieces);
+        boolean viaWindow = false;
+        lock.lock();
+        try {
+            op.setState(Operation.PENDING);
+            if (!entered) {
+                op.region = null;
+                op.localPieces = null;
+                endings.revoke(op, Connection.STALE, "its local region is closed");
+                return;
+            }
+            TelpherException over = failure;
+            if (over != null) {
+                op.error = over;
+                endings.revoke(op, Failures.reason(over), "");
+                return;
+            }
+            switch (op.kind) {
+                case WRITE, READ -> {
+                    if (foreign(op)) {
+                        endings.revoke(op, Connection.STALE, "");
+                        return;
+                    }
+                    viaWindow = direct != null;
+                    if (viaWindow) {
+                        op.copying = true;
+                    } else {
+                        op.stage = Operation.Stage.DATA;
+                        op.path = lanePath();
+                        outbound.enqueue(op);
+                    }
+                }
+                case NOTIFY -> {
+                    op.path = lanePath();
+                    outbound.advanceWrite(op);
+                }
+                case SEND -> {
+                    op.path = lanePath();
+                    matcher.postSend(op);
+                }
+                case RECEIVE -> {
+                    op.path = lanePath();
+                    matcher.postReceive(op);
+                }
+                default -> throw new IllegalStateException("not posted by callers: " + op.kind);
+            }
+        } finally {
+            lock.unlock();
+        }
+        if (viaWindow) {
+            throughWindow(op, false);
+        }
+        progress.keepTime();
+    }
+
+    private boolean foreign(Operation op) {
+        RemoteMemory memory = op.remote;
+        if (memory == null && op.remotePieces != null) {
+            memory = op.remotePieces.memory(0);
+        }
+        return memory != null && memory.incarnation() != peer.incarnation();
+    }
+
+    private String lanePath() {
+        LaneState s = outbound.controlLane();
+        return s == null ? "" : s.lane.path();
+    }
+
+    /// Carries an operation out through windows, on this thread; without lock and tokens. `op.copying` is set.
+    private void throughWindow(Operation op, boolean opened) {
+        Direct windows = direct;
+        int result = windows == null ? Direct.NO_WINDOW : windows.run(op);
+        CounterUpdate counter = op.counter;
+        boolean counted = false;
+        if (result == Connection.DONE && counter != null && windows != null) {
+            int update = windows.update(counter);
+            if (update == Connection.DONE) {
+                counted = true;
+            } else if (update != Direct.NO_WINDOW) {
+                result = update;
+            }
+        }
+        if (result == Direct.NOT_OPEN && !opened && windows != null) {
+            windows.openAll(
+                    op,
+                    counter,
+                    () -> {
+                        throughWindow(op, true);
+                        afterwards();
+                    });
+            return;
+        }
+        lock.lock();
+        try {
+            op.copying = false;
+            if (!op.isPending()) {
+                endings.tryFinish(op, isOver());
+                return;
+            }
+            if (result == Connection.DONE) {
+                directBytes += op.length;
+                op.path = pathTo(firstRemote(op));
+                op.direct = true;
+                if (counted) {
+                    op.counter = null;
+                }
+                if (op.kind == Operation.Kind.READ) {
+                    op.received = op.length;
+                    endings.finish(op, Connection.DONE);
+                } else if (op.kind == Operation.Kind.SEND) {
+                    matcher.stored(op);
+                } else {
+                    outbound.advanceWrite(op);
+                }
+            } else if (result == Direct.NO_WINDOW || result == Direct.NOT_OPEN) {
+                op.path = lanePath();
+                if (op.kind == Operation.Kind.SEND) {
+                    matcher.notStored(op);
+                } else {
+                    op.stage = Operation.Stage.DATA;
+                    outbound.enqueue(op);
+                }
+            } else {
+                endings.revoke(
+                        op,
+                        result,
+                        result == Connection.TIMED_OUT ? "" : "path " + pathTo(firstRemote(op)));
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private static @Nullable RemoteMemory firstRemote(Operation op) {
+        return op.remotePieces != null ? op.remotePieces.memory(0) : op.remote;
+    }
+
+    String pathTo(@Nullable RemoteMemory remote) {
+        String path = remote == null ? "" : directPath(remote);
+        return path.isEmpty() ? lanePath() : path;
+    }
+
+    /// A send met a receive whose memory this side may reach: stores the bytes there, later and elsewhere. Under the lock.
+    boolean storeLater(Operation op, RemoteMemory memory) {
+        if (direct == null || memory.incarnation() != peer.incarnation()) {
+            return false;
+        }
+        op.remote = memory;
+        op.remoteOffset = 0;
+        op.copying = true;
+        endpoint.control().execute(
+                () -> {
+                    throughWindow(op, false);
+                    afterwards();
+                });
+        return true;
+    }
+
+    // --- progress -------------------------------------------------------------------------------
+
+    /// Makes progress for a thread that waits.
+    ///
+    /// @return frames handled
+    public int poll() {
+        polls++;
+        return turn();
+    }
+
+    /// One turn: takes in, sends, settles.
+    int turn() {
+        int frames = keeper.poll();
+        afterwards();
+        return frames;
+    }
+
+    /// Everything that must be done without lock and tokens.
+    void afterwards() {
+        outbound.pump();
+        while (keeper.hasWork() || endings.hasWork() || failure != null && !buried) {
+            keeper.settle();
+            if (failure != null) {
+                bury();
+            }
+            endings.settle();
+            outbound.pump();
+        }
+        if (outbound.isBlocked()) {
+            progress.attend(self());
+        }
+    }
+
+    /// Waits until something is so; polls, then parks.
+    ///
+    /// @return whether it is so
+    boolean waitFor(BooleanSupplier done, long nanos) {
+        if (done.getAsBoolean()) {
+            return true;
+        }
+        long start = System.nanoTime();
+        int round = 0;
+        while (true) {
+            if (poll() > 0) {
+                round = 0;
+            }
+            if (done.getAsBoolean()) {
+                return true;
+            }
+            if ((++round & 31) == 0) {
+                long passed = System.nanoTime() - start;
+                if (passed >= nanos) {
+                    return false;
+                }
+                if (passed > spinNanos && round >= 256) {
+                    break;
+                }
+                Thread.yield();
+            } else {
+                Thread.onSpinWait();
+            }
+        }
+        return park(done, start, nanos);
+    }
+
+    private boolean park(BooleanSupplier done, long start, long nanos) {
+        Thread thread = Thread.currentThread();
+        waiters.add(thread);
+        try {
+            progress.takeOver(self());
+            while (!done.getAsBoolean()) {
+                long left = nanos - (System.nanoTime() - start);
+                if (left <= 0) {
+                    return false;
+                }
+                if (Thread.interrupted()) {
+                    thread.interrupt();
+                    throw new TelpherException.Cancelled(
+                            "interrupted while waiting for "
+                                    + peerText()
+                                    + "; what was posted goes on");
+                }
+                LockSupport.parkNanos(self(), Math.min(left, 100_000_000));
+            }
+            return true;
+        } finally {
+            waiters.remove(thread);
+        }
+    }
+
+    /// Called by the progress thread now and then.
+    ///
+    /// @return whether operations are in flight
+    boolean tick(long now) {
+        boolean any;
+        lock.lock();
+        try {
+            any = endings.tick(now);
+            keeper.tick(now);
+        } finally {
+            lock.unlock();
+        }
+        afterwards();
+        return any;
+    }
+
+    // --- what the lanes report ------------------------------------------------------------------
+
+    void laneDied(LaneState s) {
+        keeper.died(s);
+    }
+
+    boolean applied(LaneState s, long upTo) {
+        lock.lock();
+        try {
+            return outbound.applied(s, upTo);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    boolean applied(int laneIndex, long upTo) {
+        LaneState s = lane(laneIndex);
+        return s == null || applied(s, Math.max(upTo, 0));
+    }
+
+    void fenceAsked(int laneIndex) {
+        LaneState s = lane(laneIndex);
+        if (s != null) {
+            keeper.fenceAsked(s);
+            return;
+        }
+        lock.lock();
+        try {
+            outbound.signal(Frame.FENCED, laneIndex, 0);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    void fenced(int laneIndex, long upTo) {
+        LaneState s = lane(laneIndex);
+        boolean good;
+        lock.lock();
+        try {
+            good = s != null && keeper.fenced(s, upTo);
+        } finally {
+            lock.unlock();
+        }
+        if (!good) {
+            violated("FENCED for a lane that was not fenced");
+        }
+    }
+
+    void answer(int type, LaneState s) {
+        if (type == Frame.PONG) {
+            s.pongDue = true;
+            outbound.urgent();
+        }
+    }
+
+    /// A frame of an operation was confirmed. Under the lock.
+    void confirmed(Operation op, LaneState.Sent kind, int length) {
+        op.confirmedBytes += kind == LaneState.Sent.DATA ? length : 0;
+        if (!op.isPending()) {
+            endings.tryFinish(op, false);
+            return;
+        }
+        switch (op.kind) {
+            case WRITE, NOTIFY -> outbound.advanceWrite(op);
+            case SEND -> {
+                if (op.unconfirmed == 0
+                        && (kind == LaneState.Sent.MESSAGE
+                                || kind == LaneState.Sent.STORED
+                                || kind == LaneState.Sent.DATA && op.sent == op.length)) {
+                    endings.finish(op, Connection.DONE);
+                }
+            }
+            case SERVE -> {
+                if (op.started && op.sent == op.length && op.unconfirmed == 0) {
+                    endings.finish(op, Connection.DONE);
+                }
+            }
+            default -> {}
+        }
+    }
+
+    // --- what the peer reports about operations; under the lock -----------------------------------
+
+    @Nullable Operation operation(long token) {
+        return table.find(token);
+    }
+
+    void finish(Operation op, int reason) {
+        endings.finish(op, reason);
+    }
+
+    void revokeLater(Operation op, int reason, String detail) {
+        boolean ignored = endings.revoke(op, reason, detail);
+        assert ignored || !op.isPending();
+    }
+
+    void refused(long token, int reason, boolean readRequest, long sent, long capacity) {
+        if (readRequest) {
+            outbound.readAnswered();
+        }
+        Operation op = table.find(token);
+        if (op == null) {
+            return;
+        }
+        if (reason == Connection.TRUNCATED && op.isPending()) {
+            op.error = new TelpherException.Truncated(sent, capacity);
+        }
+        revokeLater(op, reason, refusalDetail(op, reason));
+    }
+
+    private String refusalDetail(Operation op, int reason) {
+        if (reason == Connection.CANCELLED) {
+            return op.kind == Operation.Kind.SERVE
+                    ? "the reader gave up"
+                    : "the peer's receive was cancelled";
+        }
+        return "";
+    }
+
+    void truncated(long token, TelpherException.Truncated error) {
+        Operation op = table.find(token);
+        if (op != null && op.isPending()) {
+            op.error = error;
+            revokeLater(op, Connection.TRUNCATED, "");
+        }
+    }
+
+    void aborted(long token, int reason, boolean readRequest) {
+        if (readRequest) {
+            outbound.readAnswered();
+        }
+        Operation op = table.find(token);
+        if (op != null) {
+            revokeLater(
+                    op,
+                    reason,
+                    op.kind == Operation.Kind.READ
+                            ? "the owner closed the region"
+                            : "the peer ended it early");
+        }
+    }
+
+    void receiveWithdrawn(Operation op) {
+        op.asking = false;
+        endings.tryFinish(op, false);
+    }
+
+    void withdrawn(long token) {
+        Operation op = table.find(token);
+        if (op != null && op.kind == Operation.Kind.RECEIVE) {
+            receiveWithdrawn(op);
+        }
+    }
+
+    void receivedByStore(long token, long length) {
+        Operation op = table.find(token);
+        if (op != null && op.kind == Operation.Kind.RECEIVE && op.isPending()) {
+            op.received = Math.min(length, op.length);
+            endings.finish(op, Connection.DONE);
+        }
+    }
+
+    /// Makes sure that no lane touches an operation's memory any more. Without lock and tokens.
+    void letGo(Operation op) {
+        outbound.letGo(op);
+        for (LaneState s : outbound.lanes()) {
+            s.pollToken.take();
+            try {
+                if (!s.closed) {
+                    s.lane.discardInbound(op);
+                }
+            } finally {
+                s.pollToken.giveBack();
+            }
+        }
+    }
+
+    /// Makes sure that no lane writes into a region any more. Without lock and tokens.
+    void letGo(RegionImpl region) {
+        for (LaneState s : outbound.lanes()) {
+            s.pollToken.take();
+            try {
+                if (!s.closed) {
+                    s.lane.discardInbound(region);
+                }
+            } finally {
+                s.pollToken.giveBack();
+            }
+        }
+    }
+
+    void endUsers(RegionImpl region) {
+        lock.lock();
+        try {
+            endings.revokeUsers(region);
+        } finally {
+            lock.unlock();
+        }
+        afterwards();
+    }
+
+    /// Runs a caller's action; what it throws is the caller's bug and must not end a lane or the progress thread.
+    void run(Runnable action) {
+        try {
+            action.run();
+        } catch (RuntimeException e) {
+            LOG.log(System.Logger.Level.WARNING, "a callback failed", e);
+        }
+    }
+
+    // --- serving reads --------------------------------------------------------------------------
+
+    int serve(RegionImpl region, long offset, long length, long token, long base) {
+        lock.lock();
+        try {
+            return serving.serve(region, offset, length, token, base);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    int servePieces(
+            RegionImpl region,
+            MemorySegment table,
+            long at,
+            int bytes,
+            int count,
+            long token,
+            long base) {
+        lock.lock();
+        try {
+            return serving.servePieces(region, table, at, bytes, count, token, base);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    void served() {
+        serving.ended();
+    }
+
+    // --- notifications --------------------------------------------------------------------------
+
+    void notified(MemorySegment from, long at, int length) {
+        lock.lock();
+        try {
+            if (notes.size() > Outbound.NOTE_CREDITS / Outbound.NOTE_OVERHEAD) {
+                violated("more notifications than there are credits");
+                return;
+            }
+            notes.add(from, at, length);
+        } finally {
+            lock.unlock();
+        }
+        waiters.wake();
+    }
+
+    void notified(byte[] large) {
+        lock.lock();
+        try {
+            notes.addLarge(large);
+        } finally {
+            lock.unlock();
+        }
+        waiters.wake();
+    }
+
+    @Nullable Notification takeNotification() {
+        if (notes.size() == 0) {
+            return null;
+        }
+        byte[] payload;
+        lock.lock();
+        try {
+            if (notes.size() == 0) {
+                return null;
+            }
+            payload = new byte[notes.peekLength()];
+            takeNote(MemorySegment.ofArray(payload), payload.length);
+        } finally {
+            lock.unlock();
+        }
+        afterwards();
+        return new Notification(payload);
+    }
+
+    int takeNotification(MemorySegment into) {
+        int length;
+        lock.lock();
+        try {
+            if (notes.size() == 0) {
+                return -1;
+            }
+            length = notes.peekLength();
+            if (length > into.byteSize()) {
+                throw new IndexOutOfBoundsException(
+                        "the notification has %d bytes, the buffer %d"
+                                .formatted(length, into.byteSize()));
+            }
+            takeNote(into, length);
+        } finally {
+            lock.unlock();
+        }
+        return length;
+    }
+
+    private void takeNote(MemorySegment into, int length) {
+        if (notes.take(into)) {
+            outbound.enqueue(
+                    outbound.control(Frame.CREDIT, 0, 0, 0).with(Frame.C, 1));
+            return;
+        }
+        noteBytesOwed += length + Outbound.NOTE_OVERHEAD;
+        if (noteBytesOwed >= Outbound.NOTE_CREDITS / 4) {
+            outbound.enqueue(
+                    outbound.control(Frame.CREDIT, 0, 0, 0).with(Frame.B, noteBytesOwed));
+            noteBytesOwed = 0;
+        }
+    }
+
+    // --- names ----------------------------------------------------------------------------------
+
+    RemoteMemory lookup(byte[] name, String text, Duration atMost) {
+        Operation op = null;
+        lock.lock();
+        try {
+            TelpherException over = failure;
+            if (over != null) {
+                throw over;
+            }
+            op = table.take();
+            if (op == null) {
+                throw new IllegalStateException("too many operations are in flight");
+            }
+            op.kind = Operation.Kind.LOOKUP;
+            op.deadline = Deadline.in(atMost).nanos();
+            op.setState(Operation.PENDING);
+            ControlFrame frame = outbound.control(Frame.LOOKUP, 0, 0, op.token());
+            frame.payload(name);
+            outbound.enqueue(frame);
+        } finally {
+            lock.unlock();
+        }
+        Operation posted = op;
+        afterwards();
+        progress.keepTime();
+        waitFor(() -> posted.state() == Operation.ENDED, Long.MAX_VALUE);
+        lock.lock();
+        try {
+            RemoteMemory found = posted.found;
+            TelpherException error = posted.error;
+            int reason = posted.reason;
+            table.release(posted);
+            if (found != null) {
+                return found;
+            }
+            if (reason == Connection.TIMED_OUT || error == null) {
+                throw new TelpherException.TimedOut(
+                        "%s did not publish '%s' within %s"
+                                .formatted(peerText(), text, Failures.seconds(atMost)));
+            }
+            throw error;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    void lookedUp(long token, String name) {
+        RemoteMemory memory = endpoint.published(name, self(), token);
+        if (memory != null) {
+            answerLookup(token, memory);
+        }
+    }
+
+    /// Under the lock.
+    void answerLookup(long token, RemoteMemory memory) {
+        ControlFrame frame = outbound.control(Frame.FOUND, 0, 0, token);
+        frame.payload(memory.toBytes());
+        outbound.enqueue(frame);
+    }
+
+    void found(long token, RemoteMemory memory) {
+        Operation op = table.find(token);
+        if (op != null && op.kind == Operation.Kind.LOOKUP && op.isPending()) {
+            op.found = memory;
+            endings.finish(op, Connection.DONE);
+        }
+    }
+
+    // --- the end --------------------------------------------------------------------------------
+
+    boolean isOver() {
+        return failure != null;
+    }
+
+    int reasonOver() {
+        TelpherException over = failure;
+        return over == null ? Connection.FAILED : Failures.reason(over);
+    }
+
+    public @Nullable TelpherException failure() {
+        return failure;
+    }
+
+    void violated(String what) {
+        fail(
+                new TelpherException.ProtocolViolation(
+                        peerText() + " broke the protocol: " + what));
+    }
+
+    /// The peer said goodbye. Under the lock.
+    void peerCloses() {
+        fail(new TelpherException.PeerLost(peerText() + " closed the connection"));
+    }
+
+    /// Ends the connection with a cause, the first of which counts. The rest is done by [#afterwards()].
+    void fail(TelpherException cause) {
+        synchronized (notes) {
+            if (failure == null) {
+                failure = cause;
+            }
+        }
+    }
+
+    /// Closes the lanes, ends every operation. Without lock and tokens; once.
+    private void bury() {
+        TelpherException cause = failure;
+        synchronized (notesOnPaths) {
+            if (buried || cause == null) {
+                return;
+            }
+            buried = true;
+        }
+        for (LaneState s : outbound.lanes()) {
+            s.dead = true;
+            keeper.close(s);
+        }
+        Direct windows = direct;
+        if (windows != null) {
+            windows.close();
+        }
+        lock.lock();
+        try {
+            endings.revokeAll(cause);
+        } finally {
+            lock.unlock();
+        }
+        endings.settle();
+        lock.lock();
+        try {
+            endings.forceAll();
+        } finally {
+            lock.unlock();
+        }
+        endings.settle();
+        progress.remove(self());
+        endpoint.forget(self());
+        waiters.wake();
+    }
+
+    public void close() {
+        boolean first;
+        lock.lock();
+        try {
+            first = !closing && failure == null;
+            closing = true;
+            if (first) {
+                outbound.enqueue(outbound.control(Frame.GOODBYE, 0, 0, 0));
+            }
+        } finally {
+            lock.unlock();
+        }
+        if (first) {
+            // Short: the kernel or the ring takes it, or the peer notices the end of the lanes.
+            Deadline deadline = Deadline.in(endpoint.options().drainLimit());
+            int round = 0;
+            do {
+                afterwards();
+                Waiting.pause(round++);
+            } while (!deadline.passed() && failure == null && outbound.isBlocked());
+        }
+        fail(new TelpherException.Closed("the connection with " + peerText() + " was closed"));
+        afterwards();
+    }
+
+    // --- for people -----------------------------------------------------------------------------
+
+    public String explain() {
+        StringBuilder text = new StringBuilder("connection with ").append(peer).append('\n');
+        lock.lock();
+        try {
+            for (LaneState s : outbound.lanes()) {
+                text.append("  ").append(s.name());
+                text.append(s.dead ? ": dead, " + s.death : ": in use").append('\n');
+            }
+            for (String note : notesOnPaths) {
+                text.append("  ").append(note).append('\n');
+            }
+        } finally {
+            lock.unlock();
+        }
+        Direct windows = direct;
+        if (windows != null) {
+            text.append("  one-sided: ").append(windows.explain()).append('\n');
+        }
+        return text.toString();
+    }
+
+    ConnectionMetrics collectMetrics() {
+        List<ConnectionMetrics.Lane> lanes = new ArrayList<>();
+        long sent;
+        long received = 0;
+        long done;
+        long failed;
+        lock.lock();
+        try {
+            sent = directBytes;
+            for (LaneState s : outbound.lanes()) {
+                lanes.add(
+                        new ConnectionMetrics.Lane(
+                                s.name(),
+                                !s.dead,
+                                s.framesSent,
+                                s.framesReceived,
+                                s.bytesSent,
+                                s.bytesReceived));
+                sent += s.bytesSent;
+                received += s.bytesReceived;
+            }
+            done = endings.done;
+            failed = endings.failed;
+        } finally {
+            lock.unlock();
+        }
+        return new ConnectionMetrics(sent, received, done, failed, List.copyOf(lanes));
+    }
+}

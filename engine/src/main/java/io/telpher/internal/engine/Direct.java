@@ -1,0 +1,401 @@
+package io.telpher.internal.engine;
+
+import io.telpher.Connection;
+import io.telpher.CounterUpdate;
+import io.telpher.MemorySlices;
+import io.telpher.RemoteMemory;
+import io.telpher.RemoteSlices;
+import io.telpher.TelpherException;
+import io.telpher.spi.Deadline;
+import io.telpher.spi.Window;
+import io.telpher.spi.Windows;
+import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
+
+/// Transfers that this side carries out by itself, through windows into the peer's memory. The thread that posts a transfer
+/// copies; only opening a window, once per region, goes to the control executor.
+final class Direct {
+    /// Result: no window can be had for this memory, frames have to do.
+    static final int NO_WINDOW = -100;
+
+    /// Result: the window has to be opened first.
+    static final int NOT_OPEN = -101;
+
+    /// Copies up to this size are made without looking at deadlines.
+    static final long SHORT = 256 * 1024;
+
+    private static final Window.Guard ALWAYS = () -> true;
+
+    /// What is known of one life of one region of the peer.
+    private static final class Slot {
+        final int generation;
+        final long key;
+        volatile @Nullable Window window;
+        volatile @Nullable TelpherException refusal;
+
+        Slot(int generation, long key) {
+            this.generation = generation;
+            this.key = key;
+        }
+    }
+
+    private final ConnectionImpl connection;
+    private final Windows windows;
+    private volatile @Nullable Slot[] slots = new Slot[16];
+
+    Direct(ConnectionImpl connection, Windows windows) {
+        this.connection = connection;
+        this.windows = windows;
+    }
+
+    String explain() {
+        return windows.explain();
+    }
+
+    private @Nullable Slot slot(RemoteMemory memory) {
+        @Nullable Slot[] all = slots;
+        int index = memory.region();
+        if (index >= all.length) {
+            return null;
+        }
+        Slot slot = all[index];
+        return slot != null && slot.generation == memory.generation() && slot.key == memory.key()
+                ? slot
+                : null;
+    }
+
+    /// @return 0 when the window is open, or why not
+    private int ready(RemoteMemory memory) {
+        Slot slot = slot(memory);
+        if (slot == null) {
+            return NOT_OPEN;
+        }
+        if (slot.window != null) {
+            return 0;
+        }
+        TelpherException refusal = slot.refusal;
+        if (refusal == null) {
+            return NOT_OPEN;
+        }
+        return refusal instanceof TelpherException.Unsupported
+                ? NO_WINDOW
+                : Failures.reason(refusal);
+    }
+
+    /// @return the name of the path to a peer's region, or null while it is not known
+    @Nullable String path(RemoteMemory memory) {
+        Slot slot = slot(memory);
+        Window window = slot == null ? null : slot.window;
+        return window == null ? null : window.path();
+    }
+
+    /// A short copy of one range.
+    ///
+    /// @return `DONE` or a reason, [#NO_WINDOW], [#NOT_OPEN]
+    int copy(
+            Operation.Kind kind,
+            RegionImpl local,
+            long localOffset,
+            RemoteMemory remote,
+            long remoteOffset,
+            long length,
+            Window.Guard guard) {
+        Slot slot = slot(remote);
+        Window window = slot == null ? null : slot.window;
+        if (window == null) {
+            return ready(remote);
+        }
+        int ticket = window.enter();
+        if (ticket < 0) {
+            return reason(ticket);
+        }
+        long n;
+        try {
+            n =
+                    kind == Operation.Kind.READ
+                            ? window.read(
+                                    ticket,
+                                    local.segment(),
+                                    localOffset,
+                                    remote.offset() + remoteOffset,
+                                    length,
+                                    guard)
+                            : window.write(
+                                    ticket,
+                                    local.segment(),
+                                    localOffset,
+                                    remote.offset() + remoteOffset,
+                                    length,
+                                    guard);
+        } catch (IllegalStateException e) {
+            return Connection.STALE; // the caller closed the arena under its region
+        } finally {
+            window.exit(ticket);
+        }
+        if (n == length) {
+            return Connection.DONE;
+        }
+        return n < 0 ? reason((int) n) : stopped(window, guard);
+    }
+
+    int copy(
+            Operation.Kind kind,
+            RegionImpl local,
+            long localOffset,
+            RemoteMemory remote,
+            long remoteOffset,
+            long length) {
+        return copy(kind, local, localOffset, remote, remoteOffset, length, ALWAYS);
+    }
+
+    private static int stopped(Window window, Window.Guard guard) {
+        if (!guard.goOn()) {
+            return Connection.TIMED_OUT;
+        }
+        int ticket = window.enter();
+        if (ticket < 0) {
+            return reason(ticket);
+        }
+        window.exit(ticket);
+        return Connection.FAILED;
+    }
+
+    private static int reason(int status) {
+        return switch (status) {
+            case Window.STALE -> Connection.STALE;
+            case Window.LOST -> Connection.PEER_LOST;
+            case Window.DENIED -> Connection.DENIED;
+            case Window.STOPPED -> Connection.TIMED_OUT;
+            default -> Connection.FAILED;
+        };
+    }
+
+    /// Carries out an operation with pieces or of any length.
+    ///
+    /// @return as [#copy]
+    int run(Operation op) {
+        MemorySlices local = op.localPieces;
+        RemoteSlices remote = op.remotePieces;
+        RemoteMemory only = op.remote;
+        RegionImpl region = op.region;
+        if (local == null && remote == null && only != null && region != null) {
+            return copy(
+                    op.kind, region, op.localOffset, only, op.remoteOffset, op.length, op);
+        }
+        int result = allReady(op);
+        return result == 0 ? runPieces(op) : result;
+    }
+
+    /// Whether windows are there for everything that an operation names.
+    private int allReady(Operation op) {
+        RemoteSlices remote = op.remotePieces;
+        if (remote == null) {
+            RemoteMemory only = op.remote;
+            return only == null ? NO_WINDOW : ready(only);
+        }
+        RemoteMemory before = null;
+        for (int i = 0; i < (remote.isStrided() ? 1 : remote.count()); i++) {
+            RemoteMemory memory = remote.memory(i);
+            if (before == null || !sameRegion(before, memory)) {
+                int result = ready(memory);
+                if (result != 0) {
+                    return result;
+                }
+                before = memory;
+            }
+        }
+        return 0;
+    }
+
+    private static boolean sameRegion(RemoteMemory a, RemoteMemory b) {
+        return a.region() == b.region() && a.generation() == b.generation();
+    }
+
+    /// Pieces of both sides need not be equal: each copy ends where the first of the two ends.
+    private int runPieces(Operation op) {
+        MemorySlices local = op.localPieces;
+        RemoteSlices remote = op.remotePieces;
+        long done = 0;
+        int localPiece = 0;
+        int remotePiece = 0;
+        long localInside = 0;
+        long remoteInside = 0;
+        Window window = null;
+        RemoteMemory entered = null;
+        int ticket = -1;
+        int copies = 0;
+        try {
+            while (done < op.length) {
+                RemoteMemory memory;
+                long offset;
+                long n = op.length - done;
+                if (remote == null) {
+                    memory = op.remote;
+                    offset = memory == null ? 0 : memory.offset() + op.remoteOffset + done;
+                } else {
+                    memory = remote.memory(remotePiece);
+                    offset = remote.offset(remotePiece) + remoteInside;
+                    n = Math.min(n, remote.length(remotePiece) - remoteInside);
+                }
+                RegionImpl region;
+                long from;
+                if (local == null) {
+                    region = op.region;
+                    from = op.localOffset + done;
+                } else {
+                    region = (RegionImpl) local.region(localPiece);
+                    from = local.offset(localPiece) + localInside;
+                    n = Math.min(n, local.length(localPiece) - localInside);
+                }
+                if (memory == null || region == null) {
+                    return Connection.FAILED;
+                }
+                if (entered == null || memory != entered && !sameRegion(entered, memory)) {
+                    if (window != null) {
+                        window.exit(ticket);
+                        window = null;
+                    }
+                    Slot slot = slot(memory);
+                    Window next = slot == null ? null : slot.window;
+                    if (next == null) {
+                        return Connection.STALE;
+                    }
+                    ticket = next.enter();
+                    if (ticket < 0) {
+                        return reason(ticket);
+                    }
+                    window = next;
+                    entered = memory;
+                }
+                if (window == null || (++copies & 1023) == 0 && !op.goOn()) {
+                    return Connection.TIMED_OUT;
+                }
+                if (n > 0) {
+                    long moved =
+                            op.kind == Operation.Kind.READ
+                                    ? window.read(ticket, region.segment(), from, offset, n, op)
+                                    : window.write(ticket, region.segment(), from, offset, n, op);
+                    if (moved != n) {
+                        return moved < 0 ? reason((int) moved) : stopped(window, op);
+                    }
+                }
+                done += n;
+                if (local != null) {
+                    localInside += n;
+                    if (localInside == local.length(localPiece)) {
+                        localPiece++;
+                        localInside = 0;
+                    }
+                }
+                if (remote != null) {
+                    remoteInside += n;
+                    if (remoteInside == remote.length(remotePiece)) {
+                        remotePiece++;
+                        remoteInside = 0;
+                    }
+                }
+            }
+            return Connection.DONE;
+        } catch (IllegalStateException e) {
+            return Connection.STALE;
+        } finally {
+            if (window != null) {
+                window.exit(ticket);
+            }
+        }
+    }
+
+    /// Changes a counter of the peer.
+    ///
+    /// @return `DONE` or a reason, [#NO_WINDOW] when a frame has to do it, [#NOT_OPEN]
+    int update(CounterUpdate counter) {
+        RemoteMemory memory = counter.memory();
+        Slot slot = slot(memory);
+        Window window = slot == null ? null : slot.window;
+        if (window == null) {
+            return ready(memory);
+        }
+        if (!window.updatesCounters()) {
+            return NO_WINDOW;
+        }
+        int ticket = window.enter();
+        if (ticket < 0) {
+            return reason(ticket);
+        }
+        try {
+            int result = window.update(ticket, memory.offset(), counter.kind(), counter.value());
+            return result == 0 ? Connection.DONE : reason(result);
+        } finally {
+            window.exit(ticket);
+        }
+    }
+
+    /// Opens every window that an operation needs, on the control executor, then calls back.
+    void openAll(Operation op, @Nullable CounterUpdate counter, Runnable then) {
+        RemoteSlices remote = op.remotePieces;
+        RemoteMemory only = op.remote;
+        Deadline deadline = new Deadline(op.deadline);
+        connection
+                .endpoint()
+                .control()
+                .execute(
+                        () -> {
+                            if (only != null) {
+                                open(only, deadline);
+                            }
+                            if (remote != null) {
+                                for (int i = 0;
+                                        i < (remote.isStrided() ? 1 : remote.count());
+                                        i++) {
+                                    open(remote.memory(i), deadline);
+                                }
+                            }
+                            if (counter != null) {
+                                open(counter.memory(), deadline);
+                            }
+                            then.run();
+                        });
+    }
+
+    private void open(RemoteMemory memory, Deadline deadline) {
+        Slot slot;
+        synchronized (this) {
+            slot = slot(memory);
+            if (slot == null) {
+                @Nullable Slot[] all = slots;
+                int index = memory.region();
+                if (index >= RegionTable.CAPACITY) {
+                    return;
+                }
+                if (index >= all.length) {
+                    all = Arrays.copyOf(all, Math.max(all.length * 2, index + 1));
+                }
+                Slot old = all[index];
+                slot = new Slot(memory.generation(), memory.key());
+                all[index] = slot;
+                slots = all;
+                Window stale = old == null ? null : old.window;
+                if (stale != null) {
+                    stale.close();
+                }
+            }
+        }
+        synchronized (slot) {
+            if (slot.window != null || slot.refusal != null) {
+                return;
+            }
+            try {
+                slot.window = windows.open(memory, deadline);
+            } catch (TelpherException.TimedOut e) {
+                return; // the operation ends by its own deadline; the next one tries again
+            } catch (TelpherException e) {
+                slot.refusal = e;
+            }
+        }
+    }
+
+    /// Closes all windows.
+    void close() {
+        windows.close();
+    }
+}

@@ -1,0 +1,345 @@
+package io.telpher.internal.engine;
+
+import io.telpher.CounterUpdate;
+import io.telpher.RemoteMemory;
+import io.telpher.RemoteSlices;
+import io.telpher.internal.wire.Frame;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+
+/// Makes frames out of operations: fills a lane's header and payload fields. Under the lane's send token and the
+/// connection's lock.
+final class Encoder {
+    /// Remote pieces of at least this size get frames of their own.
+    private static final int LARGE_PIECE = 16 * 1024;
+
+    /// Local pieces of at least this size are sent from where they are.
+    private static final int LARGE_GAP = 64 * 1024;
+
+    /// Most bytes of one read request.
+    private static final int READ_CHUNK = 1 << 20;
+
+    /// Most pieces of one read request.
+    private static final int READ_PIECES = 1000;
+
+    private static final int MAX_PIECES = 65_535;
+
+    private final Arena arena;
+
+    Encoder(Arena arena) {
+        this.arena = arena;
+    }
+
+    /// Cuts the next frame from the data of a write.
+    ///
+    /// @param at position in the operation's stream
+    /// @param limit most bytes
+    /// @return bytes taken
+    long write(Operation op, LaneState s, long at, long limit) {
+        RemoteSlices pieces = op.remotePieces;
+        RemoteMemory memory;
+        long offset;
+        long n = limit;
+        if (pieces == null) {
+            memory = remote(op);
+            offset = memory.offset() + op.remoteOffset + at;
+        } else if (pieces.count() == 0) {
+            throw new IllegalStateException("a write of no pieces");
+        } else {
+            int piece = pieces.pieceAt(at);
+            long inside = at - pieces.start(piece);
+            long rest = pieces.length(piece) - inside;
+            if (rest < limit && rest < LARGE_PIECE) {
+                return writePieces(op, pieces, s, at, limit, piece, inside);
+            }
+            memory = pieces.memory(piece);
+            offset = pieces.offset(piece) + inside;
+            n = Math.min(n, rest);
+        }
+        n = Math.min(n, s.lane.maxPayload());
+        int inline = 0;
+        if (n <= Frame.INLINE_MAX) {
+            inline = (int) n;
+            op.gather(at, s.header, Frame.D, n);
+            noPayload(s);
+        } else {
+            n = payload(op, s, at, n);
+        }
+        Frame.start(
+                s.header,
+                Frame.WRITE,
+                inline > 0 || n == 0 ? Frame.INLINE : 0,
+                inline,
+                s.payloadLength,
+                op.token());
+        Frame.set(s.header, Frame.A, Frame.region(memory.region(), memory.generation()));
+        Frame.set(s.header, Frame.B, memory.key());
+        Frame.set(s.header, Frame.C, offset);
+        return n;
+    }
+
+    private long writePieces(
+            Operation op,
+            RemoteSlices pieces,
+            LaneState s,
+            long at,
+            long limit,
+            int first,
+            long inside) {
+        RemoteMemory memory = pieces.memory(first);
+        MemorySegment staging = s.staging(arena);
+        int room = s.stagingBytes();
+        int table;
+        int count;
+        long n;
+        int flags = 0;
+        if (pieces.isStrided() && inside == 0) {
+            long pieceLength = pieces.length(first);
+            table = Frame.STRIDED_TABLE;
+            count =
+                    (int)
+                            Math.min(
+                                    Math.min((room - table) / pieceLength, limit / pieceLength),
+                                    Math.min(pieces.count() - first, MAX_PIECES));
+            n = count * pieceLength;
+            flags = Frame.STRIDED;
+            staging.set(Frame.LONG, 0, pieces.offset(first));
+            staging.set(Frame.LONG, 8, pieces.stride());
+            staging.set(Frame.INT, 16, (int) pieceLength);
+            staging.set(Frame.INT, 20, count);
+        } else {
+            n = 0;
+            count = 0;
+            long skip = inside;
+            for (int i = first; i < pieces.count() && count < MAX_PIECES && n < limit; i++) {
+                RemoteMemory piece = pieces.memory(i);
+                long length = Math.min(pieces.length(i) - skip, limit - n);
+                if (piece.region() != memory.region()
+                        || piece.generation() != memory.generation()
+                        || n + length + (count + 1L) * Frame.PIECE > room) {
+                    break;
+                }
+                n += length;
+                count++;
+                skip = 0;
+            }
+            table = count * Frame.PIECE;
+            long left = n;
+            skip = inside;
+            for (int i = 0; i < count; i++) {
+                long length = Math.min(pieces.length(first + i) - skip, left);
+                staging.set(Frame.LONG, (long) i * Frame.PIECE, pieces.offset(first + i) + skip);
+                staging.set(Frame.LONG, (long) i * Frame.PIECE + 8, length);
+                left -= length;
+                skip = 0;
+            }
+        }
+        op.gather(at, staging, table, n);
+        staged(s, staging, (int) (table + n));
+        Frame.start(s.header, Frame.WRITE_PIECES, flags, count, s.payloadLength, op.token());
+        Frame.set(s.header, Frame.A, Frame.region(memory.region(), memory.generation()));
+        Frame.set(s.header, Frame.B, memory.key());
+        return n;
+    }
+
+    /// Cuts the next request from a read.
+    ///
+    /// @return bytes asked for
+    long read(Operation op, LaneState s, long at, long limit) {
+        RemoteSlices pieces = op.remotePieces;
+        RemoteMemory memory;
+        long offset;
+        long n = Math.min(limit, READ_CHUNK);
+        noPayload(s);
+        if (pieces == null) {
+            memory = remote(op);
+            offset = memory.offset() + op.remoteOffset + at;
+        } else {
+            int piece = pieces.pieceAt(at);
+            long inside = at - pieces.start(piece);
+            long rest = pieces.length(piece) - inside;
+            if (rest < n && rest < LARGE_PIECE) {
+                return readPieces(op, pieces, s, at, n, piece, inside);
+            }
+            memory = pieces.memory(piece);
+            offset = pieces.offset(piece) + inside;
+            n = Math.min(n, rest);
+        }
+        Frame.start(s.header, Frame.READ, 0, 0, 0, op.token());
+        Frame.set(s.header, Frame.A, Frame.region(memory.region(), memory.generation()));
+        Frame.set(s.header, Frame.B, memory.key());
+        Frame.set(s.header, Frame.C, offset);
+        Frame.set(s.header, Frame.D, n);
+        Frame.set(s.header, Frame.E, at);
+        return n;
+    }
+
+    private long readPieces(
+            Operation op,
+            RemoteSlices pieces,
+            LaneState s,
+            long at,
+            long limit,
+            int first,
+            long inside) {
+        RemoteMemory memory = pieces.memory(first);
+        MemorySegment staging = s.staging(arena);
+        int most = Math.min(READ_PIECES, s.stagingBytes() / Frame.PIECE);
+        long n = 0;
+        int count = 0;
+        long skip = inside;
+        for (int i = first; i < pieces.count() && count < most && n < limit; i++) {
+            RemoteMemory piece = pieces.memory(i);
+            if (piece.region() != memory.region() || piece.generation() != memory.generation()) {
+                break;
+            }
+            long length = Math.min(pieces.length(i) - skip, limit - n);
+            staging.set(Frame.LONG, (long) count * Frame.PIECE, pieces.offset(i) + skip);
+            staging.set(Frame.LONG, (long) count * Frame.PIECE + 8, length);
+            n += length;
+            count++;
+            skip = 0;
+        }
+        staged(s, staging, count * Frame.PIECE);
+        Frame.start(s.header, Frame.READ_PIECES, 0, count, s.payloadLength, op.token());
+        Frame.set(s.header, Frame.A, Frame.region(memory.region(), memory.generation()));
+        Frame.set(s.header, Frame.B, memory.key());
+        Frame.set(s.header, Frame.D, n);
+        Frame.set(s.header, Frame.E, at);
+        return n;
+    }
+
+    /// Cuts the next frame for an operation of the peer: data of a send, or an answer to a read.
+    long data(Operation op, LaneState s, long at, long limit) {
+        long n = payload(op, s, at, Math.min(limit, s.lane.maxPayload()));
+        Frame.start(s.header, Frame.DATA, 0, 0, s.payloadLength, op.peerToken);
+        Frame.set(s.header, Frame.A, op.streamBase + at);
+        Frame.set(s.header, Frame.B, op.length);
+        return n;
+    }
+
+    /// The whole of a short message.
+    void message(Operation op, LaneState s) {
+        int inline = 0;
+        int flags = 0;
+        if (op.length <= Frame.INLINE_MAX) {
+            inline = (int) op.length;
+            flags = Frame.INLINE;
+            op.gather(0, s.header, Frame.D, op.length);
+            noPayload(s);
+        } else {
+            payload(op, s, 0, op.length);
+        }
+        Frame.start(s.header, Frame.SEND, flags, inline, s.payloadLength, op.token());
+        Frame.set(s.header, Frame.A, op.tag);
+        Frame.set(s.header, Frame.B, op.position);
+    }
+
+    /// The request of a long message.
+    void request(Operation op, LaneState s) {
+        noPayload(s);
+        Frame.start(s.header, Frame.SEND_REQUEST, 0, 0, 0, op.token());
+        Frame.set(s.header, Frame.A, op.tag);
+        Frame.set(s.header, Frame.B, op.position);
+        Frame.set(s.header, Frame.C, op.length);
+    }
+
+    /// The word that the message has been stored.
+    void stored(Operation op, LaneState s) {
+        noPayload(s);
+        Frame.start(s.header, Frame.SEND_STORED, Frame.URGENT, 0, 0, op.peerToken);
+        Frame.set(s.header, Frame.C, op.length);
+    }
+
+    /// The next part of a large notification.
+    int notePart(Operation op, LaneState s, int at) {
+        MemorySegment staging = s.staging(arena);
+        int n = Math.min(op.noteLength - at, s.stagingBytes());
+        MemorySegment.copy(op.note, at, staging, ValueLayout.JAVA_BYTE, 0, n);
+        staged(s, staging, n);
+        Frame.start(s.header, Frame.NOTE_PART, 0, 0, n, op.token());
+        Frame.set(s.header, Frame.A, at);
+        Frame.set(s.header, Frame.B, op.noteLength);
+        return n;
+    }
+
+    /// The end of a write.
+    ///
+    /// @param parts whether the notification went ahead in parts
+    void tail(Operation op, LaneState s, boolean parts) {
+        int flags = Frame.URGENT;
+        int inline = 0;
+        noPayload(s);
+        CounterUpdate counter = op.counter;
+        if (counter != null) {
+            RemoteMemory memory = counter.memory();
+            flags |=
+                    counter.kind() == CounterUpdate.Kind.ADD
+                            ? Frame.COUNTER_ADD
+                            : Frame.COUNTER_SET;
+            Frame.set(s.header, Frame.A, Frame.region(memory.region(), memory.generation()));
+            Frame.set(s.header, Frame.B, memory.key());
+            Frame.set(s.header, Frame.C, memory.offset());
+            Frame.set(s.header, Frame.D, counter.value());
+        }
+        int n = op.noteLength;
+        if (n >= 0) {
+            flags |= Frame.NOTIFIES;
+            if (!parts) {
+                if (n <= Frame.INLINE_NOTE_MAX && counter == null) {
+                    flags |= Frame.INLINE;
+                    inline = n;
+                    MemorySegment.copy(
+                            op.note, 0, s.header, ValueLayout.JAVA_BYTE, Frame.A, n);
+                } else {
+                    MemorySegment staging = s.staging(arena);
+                    MemorySegment.copy(op.note, 0, staging, ValueLayout.JAVA_BYTE, 0, n);
+                    staged(s, staging, n);
+                }
+            }
+        }
+        Frame.start(s.header, Frame.TAIL, flags, inline, s.payloadLength, op.token());
+        Frame.set(s.header, Frame.E, parts ? n : -1);
+    }
+
+    private long payload(Operation op, LaneState s, long at, long most) {
+        long contiguous = most == 0 ? 0 : op.contiguous(at);
+        if (contiguous >= most || contiguous >= LARGE_GAP) {
+            long n = Math.min(contiguous, most);
+            s.payload = n == 0 ? MemorySegment.NULL : op.regionAt(at).segment();
+            s.payloadOffset = n == 0 ? 0 : op.offsetAt(at);
+            s.payloadLength = (int) n;
+            s.payloadOwner = op;
+            return n;
+        }
+        MemorySegment staging = s.staging(arena);
+        int n = (int) Math.min(most, s.stagingBytes());
+        op.gather(at, staging, 0, n);
+        staged(s, staging, n);
+        return n;
+    }
+
+    private static void staged(LaneState s, MemorySegment staging, int length) {
+        s.payload = staging;
+        s.payloadOffset = 0;
+        s.payloadLength = length;
+        s.payloadOwner = null;
+        s.staged = true;
+    }
+
+    static void noPayload(LaneState s) {
+        s.payload = MemorySegment.NULL;
+        s.payloadOffset = 0;
+        s.payloadLength = 0;
+        s.payloadOwner = null;
+    }
+
+    private static RemoteMemory remote(Operation op) {
+        RemoteMemory memory = op.remote;
+        if (memory == null) {
+            throw new IllegalStateException("an operation without remote memory");
+        }
+        return memory;
+    }
+}

@@ -1,0 +1,305 @@
+package io.telpher.internal.engine;
+
+import io.telpher.Connection;
+import io.telpher.MemoryRegion;
+import io.telpher.MemorySlices;
+import io.telpher.RemoteQuiet;
+import io.telpher.TelpherException;
+import java.util.ArrayDeque;
+import java.util.concurrent.locks.ReentrantLock;
+import org.jspecify.annotations.Nullable;
+
+/// How operations end. Guarded by the connection's lock, except for [#settle()], which must be called without the lock and
+/// without tokens: it takes memory away from lanes and calls back.
+final class Endings {
+    private final ConnectionImpl connection;
+    private final ReentrantLock lock;
+    private final OperationTable table;
+    private final ArrayDeque<Operation> revoking = new ArrayDeque<>();
+    private final ArrayDeque<TransferImpl> toCall = new ArrayDeque<>();
+
+    /// Hint for [#settle()].
+    private volatile boolean work;
+
+    /// Something ended since the last look: parked threads may have to wake up.
+    private volatile boolean news;
+
+    long done;
+    long failed;
+
+    Endings(ConnectionImpl connection, ReentrantLock lock, OperationTable table) {
+        this.connection = connection;
+        this.lock = lock;
+        this.table = table;
+    }
+
+    /// Counts an operation into its local regions.
+    ///
+    /// @return false when one of them is closed; then it is in none
+    static boolean enter(@Nullable RegionImpl region, @Nullable MemorySlices pieces) {
+        if (pieces == null) {
+            return region == null || region.enter();
+        }
+        MemoryRegion before = null;
+        for (int i = 0; i < pieces.count(); i++) {
+            MemoryRegion next = pieces.region(i);
+            if (next != before) {
+                if (!((RegionImpl) next).enter()) {
+                    exit(pieces, i);
+                    return false;
+                }
+                before = next;
+                if (pieces.isStrided()) {
+                    break;
+                }
+            }
+        }
+        return true;
+    }
+
+    static void exit(@Nullable RegionImpl region, @Nullable MemorySlices pieces) {
+        if (pieces != null) {
+            exit(pieces, pieces.count());
+        } else if (region != null) {
+            region.exit();
+        }
+    }
+
+    private static void exit(MemorySlices pieces, int until) {
+        MemoryRegion before = null;
+        for (int i = 0; i < until; i++) {
+            MemoryRegion next = pieces.region(i);
+            if (next != before) {
+                ((RegionImpl) next).exit();
+                before = next;
+                if (pieces.isStrided()) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Ends an operation that nothing touches any more.
+    void finish(Operation op, int reason) {
+        if (op.advance(Operation.PENDING, Operation.ENDED)) {
+            op.reason = reason;
+            op.quiet = RemoteQuiet.YES;
+            ended(op);
+        }
+    }
+
+    /// Begins the end of an operation with a cause; the first cause wins.
+    ///
+    /// @return false when it was ending already
+    boolean revoke(Operation op, int reason, String detail) {
+        if (!op.advance(Operation.PENDING, Operation.ENDING)) {
+            return false;
+        }
+        op.reason = reason;
+        if (op.error == null) {
+            op.error = Failures.exception(reason, describe(op), detail);
+        }
+        op.drainUntil =
+                System.nanoTime() + connection.endpoint().options().drainLimit().toNanos();
+        switch (op.kind) {
+            case SEND -> connection.matcher.sendRevoked(op);
+            case RECEIVE -> {
+                boolean ours = detail.isEmpty() || reason == Connection.TIMED_OUT;
+                op.asking =
+                        ours
+                                && reason != Connection.TRUNCATED
+                                && reason != Connection.PEER_LOST
+                                && reason != Connection.CLOSED;
+                if (op.asking) {
+                    connection.matcher.askToWithdraw(op);
+                }
+            }
+            case SERVE -> {
+                if (!op.started || op.sent < op.length) {
+                    connection.outbound.abortServe(op, reason);
+                }
+            }
+            default -> {}
+        }
+        revoking.addLast(op);
+        work = true;
+        return true;
+    }
+
+    private String describe(Operation op) {
+        TransferImpl transfer = op.transfer;
+        String what =
+                transfer != null
+                        ? transfer.describe()
+                        : op.kind.name().toLowerCase(java.util.Locale.ROOT)
+                                + " of "
+                                + op.length
+                                + " bytes";
+        return what + " with " + connection.peerText();
+    }
+
+    /// Ends a revoked operation if nothing has to be waited for any more.
+    void tryFinish(Operation op, boolean force) {
+        if (op.state() != Operation.ENDING || !op.letGo || op.copying) {
+            return;
+        }
+        boolean quiet = op.unconfirmed == 0 && !op.asking;
+        if (!quiet && !force) {
+            return;
+        }
+        if (op.advance(Operation.ENDING, Operation.ENDED)) {
+            op.quiet = quiet ? RemoteQuiet.YES : RemoteQuiet.UNKNOWN;
+            ended(op);
+        }
+    }
+
+    private void ended(Operation op) {
+        exit(op.region, op.localPieces);
+        boolean good = op.reason == Connection.DONE;
+        if (op.kind != Operation.Kind.SERVE) {
+            if (good) {
+                done++;
+            } else {
+                failed++;
+            }
+        }
+        switch (op.kind) {
+            case SEND -> connection.matcher.sendEnded(op);
+            case RECEIVE -> connection.matcher.receiveEnded(op);
+            case SERVE -> {
+                connection.served();
+                table.release(op);
+                return;
+            }
+            default -> {}
+        }
+        TransferImpl transfer = op.transfer;
+        if (transfer != null) {
+            long moved =
+                    switch (op.kind) {
+                        case RECEIVE, READ -> op.received;
+                        default -> good ? op.length : op.confirmedBytes;
+                    };
+            if (op.direct && good) {
+                moved = op.length;
+            }
+            transfer.operation = null;
+            if (transfer.ended(
+                    op.reason, op.quiet, moved, op.path, good ? null : op.error)) {
+                toCall.addLast(transfer);
+                work = true;
+            }
+            table.release(op);
+        }
+        news = true;
+    }
+
+    /// Whether [#settle()] has something to do.
+    boolean hasWork() {
+        return work || news;
+    }
+
+    /// Takes memory away from lanes for the operations that are being revoked, and calls back for those that ended.
+    void settle() {
+        while (work) {
+            Operation op;
+            TransferImpl transfer;
+            lock.lock();
+            try {
+                op = revoking.pollFirst();
+                transfer = op == null ? toCall.pollFirst() : null;
+                if (op == null && transfer == null) {
+                    work = false;
+                }
+            } finally {
+                lock.unlock();
+            }
+            if (op != null) {
+                int generation = op.generation;
+                connection.letGo(op);
+                lock.lock();
+                try {
+                    if (op.generation == generation) {
+                        op.letGo = true;
+                        tryFinish(op, connection.isOver());
+                    }
+                } finally {
+                    lock.unlock();
+                }
+            }
+            if (transfer != null) {
+                transfer.runActions();
+            }
+        }
+        if (news) {
+            news = false;
+            connection.waiters.wake();
+        }
+    }
+
+    /// Ends what is late. Under the lock.
+    ///
+    /// @return whether operations are in flight
+    boolean tick(long now) {
+        boolean any = false;
+        for (int i = 0; i < table.size(); i++) {
+            Operation op = table.at(i);
+            int state = op.state();
+            if (state == Operation.PENDING) {
+                any = true;
+                if (now - op.deadline >= 0 && op.kind != Operation.Kind.SERVE) {
+                    revoke(op, Connection.TIMED_OUT, "");
+                }
+            } else if (state == Operation.ENDING) {
+                any = true;
+                tryFinish(op, now - op.drainUntil >= 0);
+            }
+        }
+        return any;
+    }
+
+    /// Revokes everything that is pending. Under the lock.
+    void revokeAll(TelpherException cause) {
+        int reason = Failures.reason(cause);
+        for (int i = 0; i < table.size(); i++) {
+            Operation op = table.at(i);
+            if (op.isPending()) {
+                op.error = cause;
+                revoke(op, reason, String.valueOf(cause.getMessage()));
+            } else if (op.state() == Operation.ENDING) {
+                op.asking = false;
+                work = true;
+            }
+        }
+    }
+
+    /// Ends everything that is ending: the lanes are closed. Under the lock.
+    void forceAll() {
+        for (int i = 0; i < table.size(); i++) {
+            tryFinish(table.at(i), true);
+        }
+    }
+
+    /// Revokes what uses a region. Under the lock.
+    void revokeUsers(RegionImpl region) {
+        for (int i = 0; i < table.size(); i++) {
+            Operation op = table.at(i);
+            if (op.isPending() && uses(op, region)) {
+                revoke(op, Connection.STALE, "its local region was closed");
+            }
+        }
+    }
+
+    private static boolean uses(Operation op, RegionImpl region) {
+        MemorySlices pieces = op.localPieces;
+        if (pieces == null) {
+            return op.region == region;
+        }
+        for (int i = 0; i < (pieces.isStrided() ? 1 : pieces.count()); i++) {
+            if (pieces.region(i) == region) {
+                return true;
+            }
+        }
+        return false;
+    }
+}

@@ -1,0 +1,63 @@
+package io.telpher.internal.engine;
+
+import io.telpher.Connection;
+import io.telpher.TelpherException;
+import io.telpher.TransferState;
+import java.time.Duration;
+
+/// Reasons as codes, on the wire and from the `try` methods, and as exceptions.
+final class Failures {
+    private Failures() {}
+
+    /// @return the exception for a reason
+    static TelpherException exception(int reason, String what, String detail) {
+        String text = detail.isEmpty() ? what : what + ": " + detail;
+        return switch (reason) {
+            case Connection.CLOSED -> new TelpherException.Closed(text);
+            case Connection.PEER_LOST -> new TelpherException.PeerLost(text);
+            case Connection.STALE ->
+                    new TelpherException.StaleRegion(
+                            text
+                                    + (detail.isEmpty()
+                                            ? ": the region was closed, or its owner restarted; ask the owner for a new descriptor"
+                                            : ""));
+            case Connection.DENIED ->
+                    new TelpherException.AccessDenied(
+                            text
+                                    + (detail.isEmpty()
+                                            ? ": wrong key, no such right, or outside of the region"
+                                            : ""));
+            case Connection.TIMED_OUT -> new TelpherException.TimedOut(text);
+            case Connection.CANCELLED -> new TelpherException.Cancelled(text);
+            default -> new TelpherException.Unsupported(text);
+        };
+    }
+
+    /// @return the state in which an operation with this reason ends
+    static TransferState state(int reason) {
+        return switch (reason) {
+            case Connection.DONE -> TransferState.DONE;
+            case Connection.TIMED_OUT -> TransferState.TIMED_OUT;
+            case Connection.CANCELLED -> TransferState.CANCELLED;
+            default -> TransferState.FAILED;
+        };
+    }
+
+    /// @return the reason of an exception
+    static int reason(TelpherException e) {
+        return switch (e) {
+            case TelpherException.Closed ignored -> Connection.CLOSED;
+            case TelpherException.PeerLost ignored -> Connection.PEER_LOST;
+            case TelpherException.StaleRegion ignored -> Connection.STALE;
+            case TelpherException.AccessDenied ignored -> Connection.DENIED;
+            case TelpherException.TimedOut ignored -> Connection.TIMED_OUT;
+            case TelpherException.Cancelled ignored -> Connection.CANCELLED;
+            case TelpherException.Truncated ignored -> Connection.TRUNCATED;
+            default -> Connection.FAILED;
+        };
+    }
+
+    static String seconds(Duration time) {
+        return time.toMillis() % 1000 == 0 ? time.toSeconds() + " s" : time.toMillis() + " ms";
+    }
+}

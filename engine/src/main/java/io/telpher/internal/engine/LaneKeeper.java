@@ -1,0 +1,339 @@
+package io.telpher.internal.engine;
+
+import io.telpher.TelpherException;
+import io.telpher.internal.wire.Frame;
+import io.telpher.spi.Lane;
+import java.util.Arrays;
+import java.util.concurrent.locks.ReentrantLock;
+import org.jspecify.annotations.Nullable;
+
+/// The lanes of one connection: polls them, notices their end, fences them, and judges whether the peer is still there.
+///
+/// A lane that died is closed at once. What it had not confirmed goes out again on the others only after the peer has closed
+/// it too and said how far it came (`FENCE`, `FENCED`): nothing is ever on two lanes. The last lane's end is the connection's.
+final class LaneKeeper {
+    private static final int BATCH = 64;
+    private static final long UNREPORTED_BYTES = 4 << 20;
+
+    /// A lane that confirmed nothing for so long, while another was heard, is given up.
+    private static final long STALL = 1_000_000_000L;
+
+    private final ConnectionImpl connection;
+    private final ReentrantLock lock;
+    private final Outbound outbound;
+
+    /// Some lane has died and has to be closed.
+    private volatile boolean burials;
+
+    private long lastTick = System.nanoTime();
+
+    LaneKeeper(ConnectionImpl connection, ReentrantLock lock, Outbound outbound) {
+        this.connection = connection;
+        this.lock = lock;
+        this.outbound = outbound;
+    }
+
+    // --- polling --------------------------------------------------------------------------------
+
+    /// Takes in what has arrived on all lanes.
+    int poll() {
+        int frames = 0;
+        for (LaneState s : outbound.lanes()) {
+            frames += poll(s);
+        }
+        return frames;
+    }
+
+    private int poll(LaneState s) {
+        if (s.dead || !s.pollToken.tryTake()) {
+            return 0;
+        }
+        int n;
+        boolean acknowledge;
+        try {
+            if (s.closed) {
+                return 0;
+            }
+            n = s.lane.poll(s.inbound, BATCH);
+            acknowledge = n >= 0 && (s.lane.confirmsNatively() ? confirmBoth(s, n) : due(s, n));
+        } finally {
+            s.pollToken.giveBack();
+        }
+        if (n == Lane.DEAD) {
+            died(s);
+            return 0;
+        }
+        if (acknowledge) {
+            lock.lock();
+            try {
+                outbound.acknowledge(s);
+            } finally {
+                lock.unlock();
+            }
+        }
+        return n;
+    }
+
+    /// Whether the peer should hear how far it came: when it waits, when much has piled up, or when nothing else is to do.
+    private static boolean due(LaneState s, int n) {
+        if (s.received == s.reported) {
+            return false;
+        }
+        if (s.urgent
+                || n == 0
+                || s.received - s.reported >= BATCH
+                || s.unreportedBytes >= UNREPORTED_BYTES) {
+            s.urgent = false;
+            s.unreportedBytes = 0;
+            return s.heldCount == 0 || s.reportable() > s.reported;
+        }
+        return false;
+    }
+
+    /// Confirmations of lanes that have a word for it in shared memory.
+    ///
+    /// @return false: no frame is needed
+    private boolean confirmBoth(LaneState s, int n) {
+        if (s.received != s.reported) {
+            long upTo = s.received;
+            if (s.heldCount != 0) {
+                lock.lock();
+                try {
+                    upTo = s.reportable();
+                } finally {
+                    lock.unlock();
+                }
+            }
+            if (upTo > s.reported) {
+                s.reported = upTo;
+                s.lane.confirm(upTo);
+            }
+        }
+        if (n == 0 && s.sent != s.acked) {
+            long upTo = s.lane.confirmed();
+            if (upTo != s.acked) {
+                // A refusal was published before the confirmation that covers it: take it in first.
+                int more;
+                do {
+                    more = s.lane.poll(s.inbound, BATCH);
+                } while (more > 0);
+                if (!connection.applied(s, upTo)) {
+                    connection.violated("confirmation " + upTo + " of frames that were not sent");
+                }
+            }
+        }
+        return false;
+    }
+
+    // --- ends -----------------------------------------------------------------------------------
+
+    /// Marks a lane as dead; it is closed by [#settle()]. May be called with tokens or the lock.
+    void died(LaneState s) {
+        if (!s.dead) {
+            String why = s.lane.failure();
+            s.death = why == null ? "closed" : why;
+            s.dead = true;
+        }
+        burials = true;
+    }
+
+    boolean hasWork() {
+        return burials;
+    }
+
+    /// Closes dead lanes and starts their fencing. Without tokens and lock.
+    void settle() {
+        if (!burials) {
+            return;
+        }
+        burials = false;
+        for (LaneState s : outbound.lanes()) {
+            if (s.dead && !s.closed) {
+                close(s);
+            }
+        }
+        lock.lock();
+        try {
+            afterBurials();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /// Closes a lane under both tokens.
+    void close(LaneState s) {
+        connection.unwatch(s);
+        s.sendToken.take();
+        s.pollToken.take();
+        try {
+            if (!s.closed) {
+                s.closed = true;
+                s.encoded = false;
+                s.payloadOwner = null;
+                s.lane.close();
+            }
+        } finally {
+            s.pollToken.giveBack();
+            s.sendToken.giveBack();
+        }
+    }
+
+    private void afterBurials() {
+        LaneState live = outbound.controlLane();
+        if (live == null) {
+            StringBuilder text = new StringBuilder();
+            for (LaneState s : outbound.lanes()) {
+                text.append(text.isEmpty() ? "" : "; ").append(s.name()).append(": ").append(s.death);
+            }
+            connection.fail(
+                    new TelpherException.PeerLost(
+                            "lost %s, its last lane ended: %s"
+                                    .formatted(connection.peerText(), text)));
+            return;
+        }
+        for (LaneState s : outbound.lanes()) {
+            if (!s.dead || !s.closed) {
+                continue;
+            }
+            if (!s.fenced) {
+                outbound.signal(Frame.FENCE, s.index, 0);
+            }
+            answerFence(s);
+        }
+    }
+
+    /// The peer wants a lane to end. Under a poll token, so the lane itself is closed later.
+    void fenceAsked(LaneState s) {
+        lock.lock();
+        try {
+            s.fenceOwed = true;
+        } finally {
+            lock.unlock();
+        }
+        if (s.closed) {
+            burials = true;
+        } else {
+            if (s.death == null) {
+                s.death = "the peer gave it up";
+            }
+            s.dead = true;
+            burials = true;
+        }
+    }
+
+    private void answerFence(LaneState s) {
+        if (s.fenceOwed && s.closed && s.held.isEmpty()) {
+            s.fenceOwed = false;
+            outbound.signal(Frame.FENCED, s.index, s.received);
+        }
+    }
+
+    /// The peer has closed a lane and says how far it came. Under the lock.
+    boolean fenced(LaneState s, long upTo) {
+        if (s.fenced) {
+            return true;
+        }
+        if (!s.dead) {
+            return false;
+        }
+        s.fenced = true;
+        if (!outbound.applied(s, Math.max(upTo, s.acked))) {
+            return false;
+        }
+        outbound.resendFrom(s);
+        return true;
+    }
+
+    // --- liveness -------------------------------------------------------------------------------
+
+    /// Looks after lanes that stand still. Under the lock; every 50 to 1000 ms.
+    void tick(long now) {
+        long pause = now - lastTick;
+        lastTick = now;
+        boolean fencing = false;
+        for (LaneState s : outbound.lanes()) {
+            if (s.dead && s.closed && (!s.fenced || s.fenceOwed)) {
+                fencing = true;
+            }
+        }
+        if (fencing) {
+            burials = true; // asks again: signals get lost with their lanes
+        }
+        if (pause > 3_000_000_000L) {
+            return; // this process was stopped itself: first take in what has arrived meanwhile
+        }
+        long liveness = connection.endpoint().options().liveness().toNanos();
+        boolean suspicious = false;
+        for (LaneState s : outbound.lanes()) {
+            if (s.dead || s.closed) {
+                continue;
+            }
+            if (s.framesReceived != s.framesSeen) {
+                s.framesSeen = s.framesReceived;
+                s.heardAt = now;
+            }
+            long silence = s.lane.silence();
+            if (silence >= liveness) {
+                s.death =
+                        "nothing was acknowledged for "
+                                + Failures.seconds(java.time.Duration.ofNanos(silence));
+                s.dead = true;
+                burials = true;
+            } else if (silence >= STALL) {
+                suspicious = true;
+                if (heardElsewhere(s, now)) {
+                    s.death =
+                            "nothing was acknowledged for "
+                                    + Failures.seconds(java.time.Duration.ofNanos(silence))
+                                    + " while other lanes went on";
+                    s.dead = true;
+                    burials = true;
+                }
+            }
+        }
+        for (LaneState s : outbound.lanes()) {
+            if (!s.dead
+                    && !s.lane.confirmsNatively()
+                    && (suspicious || now - s.heardAt > liveness / 3)) {
+                s.pingDue = true;
+                s.heardAt = suspicious ? s.heardAt : now;
+                outbound.urgent();
+            }
+        }
+    }
+
+    private boolean heardElsewhere(LaneState stalled, long now) {
+        for (LaneState s : outbound.lanes()) {
+            if (s != stalled && !s.dead && now - s.heardAt < STALL / 2 && s.lane.silence() < STALL / 2) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    // --- lanes that come ------------------------------------------------------------------------
+
+    /// Adds a lane. Under the lock.
+    LaneState add(LaneState added) {
+        LaneState[] before = outbound.lanes();
+        LaneState[] after = Arrays.copyOf(before, before.length + 1);
+        int at = before.length;
+        while (at > 0 && after[at - 1].index > added.index) {
+            after[at] = after[at - 1];
+            at--;
+        }
+        after[at] = added;
+        added.heardAt = System.nanoTime();
+        outbound.lanes(after);
+        return added;
+    }
+
+    @Nullable LaneState find(int index) {
+        for (LaneState s : outbound.lanes()) {
+            if (s.index == index) {
+                return s;
+            }
+        }
+        return null;
+    }
+}

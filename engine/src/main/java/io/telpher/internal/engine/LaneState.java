@@ -1,0 +1,237 @@
+package io.telpher.internal.engine;
+
+import io.telpher.internal.wire.Frame;
+import io.telpher.spi.Lane;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayDeque;
+import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
+
+/// What the engine knows of one lane: its two tokens, what was sent and not confirmed yet, and how far the
+/// peer's frames were applied.
+final class LaneState {
+    /// Most frames without confirmation.
+    static final int WINDOW = 1024;
+
+    /// Room for pieces and their table in one frame.
+    static final int STAGING = 256 * 1024;
+
+    /// What a sent frame was made of, so that it can be made again on another lane.
+    enum Sent {
+        DATA,
+        NOTE,
+        TAIL,
+        MESSAGE,
+        REQUEST,
+        STORED,
+        CONTROL,
+        NOP
+    }
+
+    final Lane lane;
+    final int index;
+    final Token sendToken = new Token();
+    final Token pollToken = new Token();
+    final Inbound inbound;
+
+    // --- guarded by the send token
+    final MemorySegment header;
+    private @Nullable MemorySegment staging;
+    MemorySegment payload = MemorySegment.NULL;
+    long payloadOffset;
+    int payloadLength;
+    @Nullable Object payloadOwner;
+
+    /// A frame is encoded, and the lane has not taken it.
+    boolean encoded;
+
+    /// The last frame's payload lies in the staging buffer.
+    boolean staged;
+
+    /// Something was given to the lane since the last flush.
+    boolean dirty;
+
+    /// The lane took no more: it goes on when the link has drained.
+    volatile boolean blocked;
+
+    // --- guarded by the connection's lock
+    private @Nullable Object[] refs = new Object[16];
+    private int[] generations = new int[16];
+    private Sent[] kinds = new Sent[16];
+    private long[] offsets = new long[16];
+    private int[] lengths = new int[16];
+    long sent;
+    long acked;
+    long bytesInFlight;
+
+    /// Payload bytes that may be in flight: keeps a slow lane from hoarding when there are faster ones.
+    long window = Long.MAX_VALUE;
+
+    long ackedBytes;
+    long rateBytes;
+    long rateSince;
+
+    /// Sequences that were refused while the peer has not confirmed that it knows.
+    final ArrayDeque<Long> held = new ArrayDeque<>(0);
+
+    volatile int heldCount;
+    boolean ackDue;
+
+    // --- written under the poll token
+    volatile long received;
+    volatile long reported;
+    long framesReceived;
+    long bytesReceived;
+    long unreportedBytes;
+    boolean urgent;
+
+    // --- written under the send token
+    long framesSent;
+    long bytesSent;
+
+    // --- life
+    volatile boolean dead;
+    volatile @Nullable String death;
+    volatile boolean parked;
+    int watched = -1;
+    boolean watchedForWriting;
+
+    /// When it last confirmed something or had nothing to confirm: the clock of stalls.
+    long progressAt;
+
+    long seenAcked;
+    boolean fencing;
+
+    /// The lane object is closed; written under both tokens.
+    volatile boolean closed;
+
+    /// The peer asked for the end of this lane and waits for the answer.
+    boolean fenceOwed;
+
+    /// The peer has said how far it came: what was left has been queued again.
+    boolean fenced;
+
+    /// A probe should go out on this lane.
+    volatile boolean pingDue;
+
+    /// A probe of the peer should be answered on this lane.
+    volatile boolean pongDue;
+
+    long framesSeen;
+    long heardAt;
+
+    LaneState(ConnectionImpl connection, Lane lane, int index, Arena arena) {
+        this.lane = lane;
+        this.index = index;
+        this.header = arena.allocate(Lane.HEADER, Lane.HEADER);
+        this.inbound = new Inbound(connection, this);
+        Arrays.fill(kinds, Sent.NOP);
+        this.progressAt = System.nanoTime();
+    }
+
+    MemorySegment staging(Arena arena) {
+        MemorySegment s = staging;
+        if (s == null) {
+            s = arena.allocate(Math.min(STAGING, lane.maxPayload()), 64);
+            staging = s;
+        }
+        return s;
+    }
+
+    int stagingBytes() {
+        return Math.min(STAGING, lane.maxPayload());
+    }
+
+    boolean windowFull() {
+        return sent - acked >= WINDOW || bytesInFlight >= window;
+    }
+
+    /// Remembers a sequenced frame that is about to be sent.
+    void remember(Sent kind, @Nullable Object ref, int generation, long offset, int length) {
+        int capacity = refs.length;
+        if (sent - acked == capacity) {
+            grow(capacity);
+            capacity = refs.length;
+        }
+        int at = (int) (sent & capacity - 1);
+        refs[at] = ref;
+        generations[at] = generation;
+        kinds[at] = kind;
+        offsets[at] = offset;
+        lengths[at] = length;
+        sent++;
+        bytesInFlight += length;
+    }
+
+    private void grow(int capacity) {
+        int bigger = capacity * 2;
+        @Nullable Object[] r = new Object[bigger];
+        int[] g = new int[bigger];
+        Sent[] k = new Sent[bigger];
+        long[] o = new long[bigger];
+        int[] l = new int[bigger];
+        Arrays.fill(k, Sent.NOP);
+        for (long i = acked; i < sent; i++) {
+            int from = (int) (i & capacity - 1);
+            int to = (int) (i & bigger - 1);
+            r[to] = refs[from];
+            g[to] = generations[from];
+            k[to] = kinds[from];
+            o[to] = offsets[from];
+            l[to] = lengths[from];
+        }
+        refs = r;
+        generations = g;
+        kinds = k;
+        offsets = o;
+        lengths = l;
+    }
+
+    @Nullable Object ref(long sequence) {
+        return refs[(int) (sequence & refs.length - 1)];
+    }
+
+    int generation(long sequence) {
+        return generations[(int) (sequence & refs.length - 1)];
+    }
+
+    Sent kind(long sequence) {
+        return kinds[(int) (sequence & refs.length - 1)];
+    }
+
+    long offset(long sequence) {
+        return offsets[(int) (sequence & refs.length - 1)];
+    }
+
+    int length(long sequence) {
+        return lengths[(int) (sequence & refs.length - 1)];
+    }
+
+    /// Forgets the oldest frame.
+    void forget() {
+        int at = (int) (acked & refs.length - 1);
+        refs[at] = null;
+        bytesInFlight -= lengths[at];
+        ackedBytes += lengths[at];
+        acked++;
+    }
+
+    /// How far the peer may be told that its frames were applied: not past a refusal that it may not know of.
+    long reportable() {
+        Long first = held.peekFirst();
+        return first == null ? received : Math.min(received, first - 1);
+    }
+
+    /// Turns the frame that the lane has not taken into an empty one. Under the send token.
+    void blank() {
+        Frame.start(header, Frame.NOP, 0, 0, 0, 0);
+        payloadLength = 0;
+        payloadOwner = null;
+        payload = MemorySegment.NULL;
+    }
+
+    String name() {
+        return "lane " + index + " (" + lane.path() + " " + lane.text() + ")";
+    }
+}

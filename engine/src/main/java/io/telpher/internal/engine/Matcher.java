@@ -1,0 +1,386 @@
+package io.telpher.internal.engine;
+
+import io.telpher.Connection;
+import io.telpher.RemoteMemory;
+import io.telpher.TelpherException;
+import io.telpher.internal.wire.Frame;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.ArrayDeque;
+import org.jspecify.annotations.Nullable;
+
+/// Two-sided messages: per tag, the k-th send that starts meets the k-th receive. Guarded by the connection's lock.
+///
+/// A short message travels at once, under credits. A long one waits for the receive's advert: large receives are advertised
+/// when they are posted, small ones when the sender asks.
+final class Matcher {
+    /// A receive that the peer has ready.
+    private record Advert(long token, long capacity, @Nullable RemoteMemory memory) {}
+
+    /// What came before its receive: a message (`bytes`), a request (`bytes` null), or the word that nothing will come.
+    private record Arrival(byte @Nullable [] bytes, long length, long token, boolean aborted) {}
+
+    private static final class Channel {
+        final long tag;
+        long sendNext;
+        long receiveNext;
+        final LongMap<Operation> receives = new LongMap<>();
+        final LongMap<Arrival> arrivals = new LongMap<>();
+        final LongMap<Operation> started = new LongMap<>();
+        final LongMap<Advert> adverts = new LongMap<>();
+        final LongMap<Boolean> withdrawn = new LongMap<>();
+        final ArrayDeque<Operation> waiting = new ArrayDeque<>(4);
+
+        Channel(long tag) {
+            this.tag = tag;
+        }
+    }
+
+    private final ConnectionImpl connection;
+    private final Outbound outbound;
+    private final LongMap<Channel> channels = new LongMap<>();
+    private final ArrayDeque<Channel> starved = new ArrayDeque<>();
+    private @Nullable Channel last;
+    private int creditsOwed;
+
+    /// Capacity of the receive that the last refused message met.
+    long lastCapacity;
+
+    Matcher(ConnectionImpl connection, Outbound outbound) {
+        this.connection = connection;
+        this.outbound = outbound;
+    }
+
+    private Channel channel(long tag) {
+        Channel channel = last;
+        if (channel != null && channel.tag == tag) {
+            return channel;
+        }
+        channel = channels.get(tag);
+        if (channel == null) {
+            channel = new Channel(tag);
+            channels.put(tag, channel);
+        }
+        last = channel;
+        return channel;
+    }
+
+    // --- sends ----------------------------------------------------------------------------------
+
+    void postSend(Operation op) {
+        Channel channel = channel(op.tag);
+        if (!channel.waiting.isEmpty() || !start(channel, op)) {
+            channel.waiting.addLast(op);
+            starved.addLast(channel);
+        }
+    }
+
+    /// @return false when there is no credit
+    private boolean start(Channel channel, Operation op) {
+        long k = channel.sendNext;
+        while (channel.withdrawn.remove(k) != null) {
+            k++;
+        }
+        channel.sendNext = k;
+        op.position = k;
+        Advert advert = channel.adverts.get(k);
+        if (advert != null) {
+            channel.adverts.remove(k);
+            channel.sendNext = k + 1;
+            matched(channel, op, advert);
+            return true;
+        }
+        if (outbound.messageCredits == 0) {
+            return false;
+        }
+        outbound.messageCredits--;
+        channel.sendNext = k + 1;
+        if (op.length <= connection.eagerLimit()) {
+            op.stage = Operation.Stage.MESSAGE;
+        } else {
+            op.stage = Operation.Stage.REQUEST;
+            channel.started.put(k, op);
+        }
+        outbound.enqueue(op);
+        return true;
+    }
+
+    private void matched(Channel channel, Operation op, Advert advert) {
+        op.peerToken = advert.token;
+        if (advert.capacity < op.length) {
+            outbound.enqueue(
+                    outbound.control(Frame.TRUNCATED, 0, 0, advert.token)
+                            .with(Frame.C, op.length)
+                            .with(Frame.D, advert.capacity));
+            op.error = new TelpherException.Truncated(op.length, advert.capacity);
+            connection.revokeLater(op, Connection.TRUNCATED, "");
+            return;
+        }
+        channel.started.put(op.position, op);
+        RemoteMemory memory = advert.memory;
+        if (memory != null && connection.storeLater(op, memory)) {
+            return;
+        }
+        op.stage = Operation.Stage.DATA;
+        outbound.enqueue(op);
+    }
+
+    /// The data went into the receive's memory by a window.
+    void stored(Operation op) {
+        op.stage = Operation.Stage.STORED;
+        op.direct = true;
+        outbound.enqueue(op);
+    }
+
+    /// The window did not work out: the data goes by frames.
+    void notStored(Operation op) {
+        op.stage = Operation.Stage.DATA;
+        outbound.enqueue(op);
+    }
+
+    /// Credits came back.
+    void resume() {
+        int rounds = starved.size();
+        for (int i = 0; i < rounds; i++) {
+            Channel channel = starved.pollFirst();
+            if (channel == null) {
+                return;
+            }
+            if (!startWaiting(channel)) {
+                starved.addFirst(channel);
+                return;
+            }
+        }
+    }
+
+    private boolean startWaiting(Channel channel) {
+        Operation op;
+        while ((op = channel.waiting.peekFirst()) != null) {
+            if (op.isPending() && op.kind == Operation.Kind.SEND && op.tag == channel.tag) {
+                if (!start(channel, op)) {
+                    return false;
+                }
+            }
+            channel.waiting.removeFirst();
+        }
+        return true;
+    }
+
+    void advert(long tag, long k, long capacity, long token, @Nullable RemoteMemory memory) {
+        Channel channel = channel(tag);
+        Advert advert = new Advert(token, capacity, memory);
+        if (k < channel.sendNext) {
+            Operation op = channel.started.remove(k);
+            if (op != null && op.isPending() && op.peerToken == 0) {
+                matched(channel, op, advert);
+            }
+            return;
+        }
+        channel.adverts.put(k, advert);
+        startWaiting(channel);
+    }
+
+    /// A send has ended, in whatever way.
+    void sendEnded(Operation op) {
+        Channel channel = channel(op.tag);
+        if (channel.started.get(op.position) == op) {
+            channel.started.remove(op.position);
+        }
+        if (op.withdrawing) {
+            outbound.enqueue(outbound.control(Frame.WITHDRAWN, 0, 0, op.peerToken));
+        }
+    }
+
+    /// A send is being revoked: if it had started, its receive must not wait for the rest.
+    void sendRevoked(Operation op) {
+        Channel channel = channel(op.tag);
+        if (channel.waiting.remove(op)) {
+            return;
+        }
+        if (op.reason != Connection.TRUNCATED
+                && !op.withdrawing
+                && (op.peerToken != 0 || channel.started.get(op.position) == op)) {
+            outbound.enqueue(
+                    outbound.control(Frame.ABORT, 0, -op.reason, op.peerToken)
+                            .with(Frame.A, op.tag)
+                            .with(Frame.B, op.position));
+        }
+    }
+
+    /// The peer wants to withdraw its receive.
+    void withdraw(long tag, long k, long token) {
+        Channel channel = channel(tag);
+        channel.adverts.remove(k);
+        if (k >= channel.sendNext) {
+            channel.withdrawn.put(k, Boolean.TRUE);
+            startWaiting(channel);
+        } else {
+            Operation op = channel.started.get(k);
+            if (op != null) {
+                op.withdrawing = true;
+                op.peerToken = token;
+                connection.revokeLater(op, Connection.CANCELLED, "the peer cancelled the receive");
+                return;
+            }
+        }
+        outbound.enqueue(outbound.control(Frame.WITHDRAWN, 0, 0, token));
+    }
+
+    // --- receives ---------------------------------------------------------------------------------
+
+    void postReceive(Operation op) {
+        Channel channel = channel(op.tag);
+        long k = channel.receiveNext++;
+        op.position = k;
+        Arrival arrival = channel.arrivals.size() == 0 ? null : channel.arrivals.remove(k);
+        if (arrival == null) {
+            channel.receives.put(k, op);
+            if (op.length > connection.eagerLimit()) {
+                advertise(op);
+            }
+            return;
+        }
+        if (arrival.aborted) {
+            connection.revokeLater(op, Connection.CANCELLED, "the peer cancelled the send");
+            return;
+        }
+        owe();
+        byte[] bytes = arrival.bytes;
+        if (arrival.length > op.length) {
+            truncated(op, arrival.length, arrival.token, true);
+        } else if (bytes != null) {
+            deliver(op, MemorySegment.ofArray(bytes), 0, arrival.length);
+        } else {
+            channel.receives.put(k, op);
+            advertise(op);
+        }
+    }
+
+    private void advertise(Operation op) {
+        ControlFrame frame =
+                outbound.control(Frame.ADVERT, 0, 0, op.token())
+                        .with(Frame.A, op.tag)
+                        .with(Frame.B, op.position)
+                        .with(Frame.C, op.length);
+        RegionImpl region = op.region;
+        if (region != null && region.access().canWrite() && connection.hasWindows()) {
+            frame.payload(
+                    region.remote().slice(op.localOffset, op.length).toBytes());
+        }
+        outbound.enqueue(frame);
+    }
+
+    private int deliver(Operation op, MemorySegment from, long at, long length) {
+        try {
+            op.scatter(0, from, at, length);
+        } catch (IllegalStateException e) {
+            connection.revokeLater(
+                    op, Connection.STALE, "the local memory is not accessible: " + e.getMessage());
+            return Connection.CANCELLED;
+        }
+        op.received = length;
+        connection.finish(op, Connection.DONE);
+        return 0;
+    }
+
+    private void truncated(Operation op, long sent, long sendToken, boolean tell) {
+        if (tell) {
+            outbound.enqueue(
+                    outbound.control(Frame.TRUNCATED, 0, 0, sendToken)
+                            .with(Frame.C, sent)
+                            .with(Frame.D, op.length));
+        }
+        op.error = new TelpherException.Truncated(sent, op.length);
+        connection.revokeLater(op, Connection.TRUNCATED, "");
+    }
+
+    /// A short message has arrived.
+    ///
+    /// @return 0, or why it is refused
+    int message(
+            long tag, long k, long token, MemorySegment payload, long at, int length) {
+        Channel channel = channel(tag);
+        if (k >= channel.receiveNext) {
+            if (channel.arrivals.size() > Outbound.MESSAGE_CREDITS) {
+                return Connection.BACK_PRESSURED;
+            }
+            byte[] bytes = new byte[length];
+            MemorySegment.copy(payload, ValueLayout.JAVA_BYTE, at, bytes, 0, length);
+            channel.arrivals.put(k, new Arrival(bytes, length, token, false));
+            return 0;
+        }
+        owe();
+        Operation op = channel.receives.remove(k);
+        if (op == null) {
+            return Connection.CANCELLED;
+        }
+        if (!op.isPending()) {
+            connection.receiveWithdrawn(op);
+            return Connection.CANCELLED;
+        }
+        if (length > op.length) {
+            lastCapacity = op.length;
+            truncated(op, length, token, false);
+            return Connection.TRUNCATED;
+        }
+        return deliver(op, payload, at, length);
+    }
+
+    /// A long message wants its receive.
+    void request(long tag, long k, long token, long length) {
+        Channel channel = channel(tag);
+        if (k >= channel.receiveNext) {
+            channel.arrivals.put(k, new Arrival(null, length, token, false));
+            return;
+        }
+        owe();
+        Operation op = channel.receives.get(k);
+        if (op == null || !op.isPending()) {
+            outbound.enqueue(
+                    outbound.control(Frame.ABORT, 0, -Connection.CANCELLED, token));
+        } else if (length > op.length) {
+            channel.receives.remove(k);
+            truncated(op, length, token, true);
+        } else if (op.length <= connection.eagerLimit()) {
+            advertise(op);
+        }
+    }
+
+    /// The peer's send ended before all its bytes came.
+    void aborted(long tag, long k, int reason) {
+        Channel channel = channel(tag);
+        Operation op = channel.receives.get(k);
+        if (op != null) {
+            connection.revokeLater(op, reason, "the peer's send ended early");
+        } else if (k >= channel.receiveNext) {
+            if (channel.arrivals.remove(k) != null) {
+                owe();
+            }
+            channel.arrivals.put(k, new Arrival(null, 0, 0, true));
+        }
+    }
+
+    /// A receive is being revoked: asks the sender whether it has begun.
+    void askToWithdraw(Operation op) {
+        outbound.enqueue(
+                outbound.control(Frame.WITHDRAW, 0, 0, op.token())
+                        .with(Frame.A, op.tag)
+                        .with(Frame.B, op.position));
+    }
+
+    void receiveEnded(Operation op) {
+        Channel channel = channel(op.tag);
+        if (channel.receives.get(op.position) == op) {
+            channel.receives.remove(op.position);
+        }
+    }
+
+    private void owe() {
+        creditsOwed++;
+        if (creditsOwed >= Outbound.MESSAGE_CREDITS / 4) {
+            outbound.enqueue(
+                    outbound.control(Frame.CREDIT, 0, 0, 0).with(Frame.A, creditsOwed));
+            creditsOwed = 0;
+        }
+    }
+}

@@ -1,0 +1,105 @@
+package io.telpher.internal.engine;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.ArrayDeque;
+
+/// Notifications that have arrived and that nobody has taken, in order. Small ones lie in one byte ring, so that taking them
+/// in costs no allocation; large ones are arrays of their own, marked in the ring. Guarded by the connection's lock; `size` may
+/// be read without it.
+final class NotificationQueue {
+    private static final int LARGE = -1;
+
+    private byte[] ring = new byte[1024];
+    private int head;
+    private int bytes;
+    private final ArrayDeque<byte[]> large = new ArrayDeque<>(2);
+    private volatile int count;
+
+    int size() {
+        return count;
+    }
+
+    private void putInt(int value) {
+        for (int i = 0; i < 4; i++) {
+            ring[head + bytes + i & ring.length - 1] = (byte) (value >>> 8 * i);
+        }
+        bytes += 4;
+    }
+
+    private int peekInt() {
+        int value = 0;
+        for (int i = 0; i < 4; i++) {
+            value |= (ring[head + i & ring.length - 1] & 0xff) << 8 * i;
+        }
+        return value;
+    }
+
+    private void reserve(int more) {
+        if (bytes + more <= ring.length) {
+            return;
+        }
+        int capacity = ring.length;
+        while (capacity < bytes + more) {
+            capacity *= 2;
+        }
+        byte[] bigger = new byte[capacity];
+        int first = Math.min(bytes, ring.length - head);
+        System.arraycopy(ring, head, bigger, 0, first);
+        System.arraycopy(ring, 0, bigger, first, bytes - first);
+        ring = bigger;
+        head = 0;
+    }
+
+    void add(MemorySegment from, long at, int length) {
+        reserve(length + 4);
+        putInt(length);
+        int start = head + bytes & ring.length - 1;
+        int first = Math.min(length, ring.length - start);
+        MemorySegment.copy(from, ValueLayout.JAVA_BYTE, at, ring, start, first);
+        MemorySegment.copy(from, ValueLayout.JAVA_BYTE, at + first, ring, 0, length - first);
+        bytes += length;
+        count++;
+    }
+
+    void addLarge(byte[] payload) {
+        reserve(4);
+        putInt(LARGE);
+        large.addLast(payload);
+        count++;
+    }
+
+    /// @return length of the first, which must be there
+    int peekLength() {
+        int length = peekInt();
+        if (length != LARGE) {
+            return length;
+        }
+        byte[] first = large.peekFirst();
+        return first == null ? 0 : first.length;
+    }
+
+    /// Takes the first.
+    ///
+    /// @return whether it was a large one
+    boolean take(MemorySegment into) {
+        int length = peekInt();
+        skip(4);
+        count--;
+        if (length == LARGE) {
+            byte[] payload = large.removeFirst();
+            MemorySegment.copy(payload, 0, into, ValueLayout.JAVA_BYTE, 0, payload.length);
+            return true;
+        }
+        int first = Math.min(length, ring.length - head);
+        MemorySegment.copy(ring, head, into, ValueLayout.JAVA_BYTE, 0, first);
+        MemorySegment.copy(ring, 0, into, ValueLayout.JAVA_BYTE, first, length - first);
+        skip(length);
+        return false;
+    }
+
+    private void skip(int n) {
+        head = head + n & ring.length - 1;
+        bytes -= n;
+    }
+}

@@ -1,0 +1,301 @@
+package io.telpher.internal.engine;
+
+import io.telpher.CounterUpdate;
+import io.telpher.MemorySlices;
+import io.telpher.RemoteMemory;
+import io.telpher.RemoteQuiet;
+import io.telpher.RemoteSlices;
+import io.telpher.TelpherException;
+import io.telpher.spi.Window;
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import org.jspecify.annotations.Nullable;
+
+/// One posted operation, in a slot of its connection's [OperationTable]. All fields but `state` are guarded by the
+/// connection's lock; what the operation was asked to do does not change while it is posted.
+///
+/// States: `FREE` -> `PENDING` -> (`ENDING` ->) `ENDED` -> `FREE`. The first who moves it away from `PENDING` decides how it
+/// ends. `ENDING` means: a cause is there, nothing new is cut from it, and it waits until the lanes have let go of its
+/// memory and the frames that were sent are confirmed, or until the drain limit.
+final class Operation implements Window.Guard {
+    static final int FREE = 0;
+    static final int PENDING = 1;
+    static final int ENDING = 2;
+    static final int ENDED = 3;
+
+    /// What kind of operation it is.
+    enum Kind {
+        WRITE,
+        READ,
+        SEND,
+        RECEIVE,
+        NOTIFY,
+        /// Answers a peer's read request.
+        SERVE,
+        LOOKUP
+    }
+
+    /// What is cut from it next.
+    enum Stage {
+        DATA,
+        /// Parts of a notification that is too large for the tail.
+        NOTE,
+        TAIL,
+        /// The whole message of a short send.
+        MESSAGE,
+        /// The request of a long send.
+        REQUEST,
+        /// The word that this side has stored the whole message by itself.
+        STORED,
+        /// Nothing: it waits for confirmations, data, credits or a match.
+        WAIT
+    }
+
+    private static final VarHandle STATE;
+
+    static {
+        try {
+            STATE = MethodHandles.lookup().findVarHandle(Operation.class, "state", int.class);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
+
+    final int index;
+    int generation = 1;
+    private volatile int state = FREE;
+
+    Kind kind = Kind.WRITE;
+    Stage stage = Stage.WAIT;
+
+    /// Who gets the result, or null when a token does.
+    @Nullable TransferImpl transfer;
+
+    // Local side: a range of one region, or pieces.
+    @Nullable RegionImpl region;
+    long localOffset;
+    @Nullable MemorySlices localPieces;
+
+    // Remote side: a range of one region, or pieces.
+    @Nullable RemoteMemory remote;
+    long remoteOffset;
+    @Nullable RemoteSlices remotePieces;
+
+    long length;
+    long tag;
+    long position;
+    long deadline;
+    boolean high;
+
+    /// The notification's bytes; kept for the next use of this slot while it is small.
+    byte[] note = new byte[0];
+    int noteLength = -1;
+    @Nullable CounterUpdate counter;
+
+    // Progress.
+    long sent;
+    int noteSent;
+    boolean started;
+    boolean tailSent;
+
+    /// The data went through a window: no frames of it.
+    boolean direct;
+
+    /// This side has asked the peer to withdraw a receive.
+    boolean withdrawing;
+
+    long received;
+    long expected;
+    int unconfirmed;
+    long confirmedBytes;
+
+    /// A thread is copying through a window right now.
+    boolean copying;
+
+    /// The lanes have let go of its memory.
+    boolean letGo;
+
+    /// A receive that waits for the sender's consent.
+    boolean asking;
+
+    long quantum;
+    long peerToken;
+    long streamBase;
+    boolean queued;
+    @Nullable Operation next;
+
+    // Result.
+    int reason;
+    long drainUntil;
+    RemoteQuiet quiet = RemoteQuiet.UNKNOWN;
+    @Nullable TelpherException error;
+    @Nullable RemoteMemory found;
+    String path = "";
+
+    Operation(int index) {
+        this.index = index;
+    }
+
+    long token() {
+        return index | (long) generation << 32;
+    }
+
+    int state() {
+        return state;
+    }
+
+    /// Moves it on, if it still stands where the caller thinks.
+    boolean advance(int from, int to) {
+        return STATE.compareAndSet(this, from, to);
+    }
+
+    void setState(int value) {
+        state = value;
+    }
+
+    boolean isPending() {
+        return state == PENDING;
+    }
+
+    @Override
+    public boolean goOn() {
+        return state == PENDING && System.nanoTime() - deadline < 0;
+    }
+
+    /// Whether something follows the data of a write.
+    boolean hasTail() {
+        return noteLength >= 0 || counter != null;
+    }
+
+    /// Whether all data of a write or notification has been sent, or needs not be.
+    boolean dataSent() {
+        return kind == Kind.NOTIFY || direct || started && sent == length;
+    }
+
+    /// How many bytes follow in local memory from a position of the stream without a gap.
+    long contiguous(long at) {
+        MemorySlices pieces = localPieces;
+        if (pieces == null) {
+            return length - at;
+        }
+        int piece = pieces.pieceAt(at);
+        return pieces.start(piece) + pieces.length(piece) - at;
+    }
+
+    /// The region that holds a position of the stream.
+    RegionImpl regionAt(long at) {
+        MemorySlices pieces = localPieces;
+        if (pieces == null) {
+            RegionImpl only = region;
+            if (only == null) {
+                throw new IllegalStateException("an operation without memory");
+            }
+            return only;
+        }
+        return (RegionImpl) pieces.region(pieces.pieceAt(at));
+    }
+
+    /// Where a position of the stream lies in its region.
+    long offsetAt(long at) {
+        MemorySlices pieces = localPieces;
+        if (pieces == null) {
+            return localOffset + at;
+        }
+        int piece = pieces.pieceAt(at);
+        return pieces.offset(piece) + at - pieces.start(piece);
+    }
+
+    /// Copies bytes of the stream out of local memory.
+    void gather(long at, MemorySegment into, long offset, long bytes) {
+        copy(at, into, offset, bytes, true);
+    }
+
+    /// Copies bytes into local memory at a position of the stream.
+    void scatter(long at, MemorySegment from, long offset, long bytes) {
+        copy(at, from, offset, bytes, false);
+    }
+
+    private void copy(long at, MemorySegment other, long offset, long bytes, boolean out) {
+        MemorySlices pieces = localPieces;
+        if (pieces == null) {
+            MemorySegment own = regionAt(at).segment();
+            if (out) {
+                MemorySegment.copy(own, localOffset + at, other, offset, bytes);
+            } else {
+                MemorySegment.copy(other, offset, own, localOffset + at, bytes);
+            }
+            return;
+        }
+        long left = bytes;
+        int piece = left == 0 ? 0 : pieces.pieceAt(at);
+        long inside = left == 0 ? 0 : at - pieces.start(piece);
+        long other0 = offset;
+        while (left > 0) {
+            long n = Math.min(left, pieces.length(piece) - inside);
+            MemorySegment own = pieces.region(piece).segment();
+            long from = pieces.offset(piece) + inside;
+            if (out) {
+                MemorySegment.copy(own, from, other, other0, n);
+            } else {
+                MemorySegment.copy(other, other0, own, from, n);
+            }
+            other0 += n;
+            left -= n;
+            inside = 0;
+            piece++;
+        }
+    }
+
+    /// Keeps a copy of a notification's bytes.
+    void keepNote(MemorySegment payload, long offset, int bytes) {
+        if (note.length < bytes) {
+            note = new byte[Math.max(bytes, 64)];
+        }
+        MemorySegment.copy(
+                payload, java.lang.foreign.ValueLayout.JAVA_BYTE, offset, note, 0, bytes);
+        noteLength = bytes;
+    }
+
+    /// Forgets everything, ready for the next use.
+    void clear() {
+        transfer = null;
+        region = null;
+        localPieces = null;
+        remote = null;
+        remotePieces = null;
+        counter = null;
+        noteLength = -1;
+        if (note.length > 4096) {
+            note = new byte[0];
+        }
+        stage = Stage.WAIT;
+        localOffset = 0;
+        remoteOffset = 0;
+        length = 0;
+        high = false;
+        sent = 0;
+        noteSent = 0;
+        started = false;
+        tailSent = false;
+        direct = false;
+        withdrawing = false;
+        received = 0;
+        expected = -1;
+        unconfirmed = 0;
+        confirmedBytes = 0;
+        copying = false;
+        letGo = false;
+        asking = false;
+        quantum = 0;
+        peerToken = 0;
+        streamBase = 0;
+        queued = false;
+        next = null;
+        reason = 0;
+        quiet = RemoteQuiet.UNKNOWN;
+        error = null;
+        found = null;
+        path = "";
+    }
+}

@@ -1,0 +1,82 @@
+package io.telpher.internal.engine;
+
+import org.jspecify.annotations.Nullable;
+
+/// Operations that wait for a lane, in order; those of high priority first. Guarded by the connection's lock. Linked through
+/// the operations, so that nothing is allocated; an operation is in one queue at most.
+final class OperationQueue {
+    private @Nullable Operation first;
+    private @Nullable Operation last;
+    private @Nullable Operation lastHigh;
+
+    /// Read without the lock as a hint.
+    private volatile boolean filled;
+
+    void add(Operation op) {
+        if (op.queued) {
+            return;
+        }
+        op.queued = true;
+        Operation after = op.high ? lastHigh : last;
+        if (after == null) {
+            op.next = first;
+            first = op;
+        } else {
+            op.next = after.next;
+            after.next = op;
+        }
+        if (op.next == null) {
+            last = op;
+        }
+        if (op.high) {
+            lastHigh = op;
+        }
+        if (!filled) {
+            filled = true;
+        }
+    }
+
+    /// @return the first operation that is still pending, or null; drops the others
+    @Nullable Operation peek() {
+        Operation op = first;
+        while (op != null && !op.isPending()) {
+            removeFirst();
+            op = first;
+        }
+        return op;
+    }
+
+    /// Takes the first one out.
+    void removeFirst() {
+        Operation op = first;
+        if (op == null) {
+            return;
+        }
+        first = op.next;
+        if (op == lastHigh) {
+            lastHigh = null;
+        }
+        if (op == last) {
+            last = null;
+        }
+        op.next = null;
+        op.queued = false;
+        if (first == null) {
+            filled = false;
+        }
+    }
+
+    /// Lets the first one wait behind its equals.
+    void rotate() {
+        Operation op = first;
+        if (op != null && op.next != null) {
+            removeFirst();
+            add(op);
+        }
+    }
+
+    /// A hint: may be out of date by a moment.
+    boolean isFilled() {
+        return filled;
+    }
+}

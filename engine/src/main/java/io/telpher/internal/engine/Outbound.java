@@ -1,0 +1,779 @@
+package io.telpher.internal.engine;
+
+import io.telpher.Connection;
+import io.telpher.internal.wire.Frame;
+import io.telpher.spi.Lane;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.VarHandle;
+import java.util.ArrayDeque;
+import java.util.concurrent.locks.ReentrantLock;
+import org.jspecify.annotations.Nullable;
+
+/// The sending half of a connection: decides which frame goes out next on which lane, remembers what was sent until the peer
+/// has confirmed it, and sends again what a dead lane has not delivered.
+///
+/// Lanes pull: whoever has a lane's send token takes the next frame from the queues, so that a fast lane takes more and a
+/// slow one never holds up the others. Control and short operations go over the first live lane, the rest over the others,
+/// or over the first when there is no other.
+final class Outbound {
+    /// Operations up to this size go over the control lane.
+    static final long SHORT = 64 * 1024;
+
+    /// Longest message that travels without a receive being there.
+    static final int EAGER = 8 * 1024;
+
+    /// Messages that may be at the peer without having met a receive.
+    static final int MESSAGE_CREDITS = 64;
+
+    /// Bytes of notifications that may wait at the peer.
+    static final int NOTE_CREDITS = 64 * 1024;
+
+    /// What a notification costs beside its bytes.
+    static final int NOTE_OVERHEAD = 16;
+
+    /// Longest notification that goes in its tail.
+    static final int SHORT_NOTE = 8 * 1024;
+
+    /// Read requests that may be unanswered.
+    static final int READ_CREDITS = 64;
+
+    /// An operation gives way to its equals after so many bytes.
+    private static final long QUANTUM = 4 << 20;
+
+    /// A frame that has to be made again.
+    private record Resend(
+            LaneState.Sent kind, @Nullable Object ref, int generation, long offset, int length) {}
+
+    private final ConnectionImpl connection;
+    private final ReentrantLock lock;
+    private final Arena arena;
+    private final Encoder encoder;
+    private final OperationQueue shortQueue = new OperationQueue();
+    private final OperationQueue bulkQueue = new OperationQueue();
+    private final OperationQueue readQueue = new OperationQueue();
+    private final OperationQueue noteQueue = new OperationQueue();
+    private final ArrayDeque<ControlFrame> control = new ArrayDeque<>();
+    private final ArrayDeque<ControlFrame> pool = new ArrayDeque<>();
+    private final ArrayDeque<ControlFrame> signals = new ArrayDeque<>();
+    private final ArrayDeque<Resend> resends = new ArrayDeque<>(0);
+    private volatile int urgentWork;
+
+    /// A hint: `resends` holds something.
+    private volatile boolean resending;
+
+    int messageCredits = MESSAGE_CREDITS;
+    private int noteCredits = NOTE_CREDITS;
+    private boolean largeNoteOut;
+    private int readsOut;
+    private volatile LaneState[] lanes = new LaneState[0];
+
+    Outbound(ConnectionImpl connection, ReentrantLock lock, Arena arena) {
+        this.connection = connection;
+        this.lock = lock;
+        this.arena = arena;
+        this.encoder = new Encoder(arena);
+    }
+
+    LaneState[] lanes() {
+        return lanes;
+    }
+
+    void lanes(LaneState[] value) {
+        lanes = value;
+    }
+
+    // --- queues; under the lock ---------------------------------------------------------------
+
+    /// Puts an operation where the next lane finds it.
+    void enqueue(Operation op) {
+        boolean bulk =
+                op.stage == Operation.Stage.DATA
+                        && op.kind != Operation.Kind.READ
+                        && op.length - op.sent > SHORT;
+        (bulk ? bulkQueue : shortQueue).add(op);
+    }
+
+    ControlFrame control(int type, int flags, int count, long transfer) {
+        ControlFrame frame = pool.pollFirst();
+        if (frame == null) {
+            frame = new ControlFrame();
+        }
+        frame.start(type, flags, count, transfer);
+        return frame;
+    }
+
+    void enqueue(ControlFrame frame) {
+        control.addLast(frame);
+        urgentWork = 1;
+    }
+
+    /// Queues a frame that is neither confirmed nor kept.
+    void signal(int type, long a, long b) {
+        ControlFrame frame = control(type, 0, 0, 0).with(Frame.A, a).with(Frame.B, b);
+        signals.addLast(frame);
+        urgentWork = 1;
+    }
+
+    /// Something small waits that is in no queue.
+    void urgent() {
+        urgentWork = 1;
+    }
+
+    /// The peer should hear how far a lane was applied.
+    void acknowledge(LaneState s) {
+        s.ackDue = true;
+        urgentWork = 1;
+    }
+
+    void credit(long messages, long noteBytes, boolean largeNote) {
+        messageCredits += (int) messages;
+        noteCredits += (int) noteBytes;
+        if (largeNote) {
+            largeNoteOut = false;
+        }
+        wakeNotes();
+    }
+
+    private void wakeNotes() {
+        Operation op;
+        while ((op = noteQueue.peek()) != null && noteCreditFor(op)) {
+            noteQueue.removeFirst();
+            shortQueue.add(op);
+        }
+    }
+
+    private boolean noteCreditFor(Operation op) {
+        return op.noteLength < 0
+                || (op.noteLength > SHORT_NOTE
+                        ? !largeNoteOut || op.noteSent > 0
+                        : op.noteLength + NOTE_OVERHEAD <= noteCredits);
+    }
+
+    /// Tells the reader that the rest will not come; counts as its end.
+    void abortServe(Operation op, int reason) {
+        enqueue(control(Frame.ABORT, 0, -reason, op.peerToken).with(Frame.E, 1));
+    }
+
+    /// An answer to a read has come to its end.
+    void readAnswered() {
+        readsOut--;
+        while (readsOut < READ_CREDITS) {
+            Operation op = readQueue.peek();
+            if (op == null) {
+                return;
+            }
+            readQueue.removeFirst();
+            shortQueue.add(op);
+            if (readsOut + 1 >= READ_CREDITS) {
+                return;
+            }
+        }
+    }
+
+    // --- sending ------------------------------------------------------------------------------
+
+    /// The lane that carries control and short operations: the first live one.
+    @Nullable LaneState controlLane() {
+        for (LaneState s : lanes) {
+            if (!s.dead) {
+                return s;
+            }
+        }
+        return null;
+    }
+
+    private boolean carriesBulk(LaneState s) {
+        LaneState[] all = lanes;
+        if (s != controlLane()) {
+            return true;
+        }
+        for (LaneState other : all) {
+            if (other != s && !other.dead) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private boolean hasWork(LaneState s) {
+        if (s.encoded || s.dirty || s.blocked) {
+            return true;
+        }
+        boolean first = s == controlLane();
+        return s.pingDue
+                || s.pongDue
+                || first && (urgentWork != 0 || shortQueue.isFilled())
+                || bulkQueue.isFilled() && carriesBulk(s)
+                || resending;
+    }
+
+    /// Sends what can be sent on all lanes.
+    void pump() {
+        for (LaneState s : lanes) {
+            pump(s);
+        }
+    }
+
+    /// Sends what can be sent on one lane, unless somebody else is doing so already: that one will see what there is.
+    void pump(LaneState s) {
+        while (!s.dead && hasWork(s)) {
+            if (!s.sendToken.tryTake()) {
+                // The holder looks again after giving the token back; this fence makes it see our work, or us the free token.
+                VarHandle.fullFence();
+                if (!s.sendToken.tryTake()) {
+                    return;
+                }
+            }
+            boolean more;
+            try {
+                more = pumpHeld(s);
+            } finally {
+                s.sendToken.giveBack();
+            }
+            if (!more) {
+                return;
+            }
+        }
+    }
+
+    /// @return whether another look makes sense
+    private boolean pumpHeld(LaneState s) {
+        Lane lane = s.lane;
+        if (s.dead) {
+            return false;
+        }
+        if (s.blocked || s.dirty) {
+            int result = lane.flush();
+            if (result != Lane.OK) {
+                return stopped(s, result);
+            }
+            s.blocked = false;
+            s.dirty = false;
+            s.staged = false;
+        }
+        while (true) {
+            if (!s.encoded) {
+                if (s.staged) {
+                    int result = lane.flush();
+                    if (result != Lane.OK) {
+                        return stopped(s, result);
+                    }
+                    s.staged = false;
+                    s.dirty = false;
+                }
+                lock.lock();
+                try {
+                    s.encoded = next(s);
+                } finally {
+                    lock.unlock();
+                }
+                if (!s.encoded) {
+                    break;
+                }
+            }
+            int result =
+                    lane.send(
+                            s.header,
+                            0,
+                            s.payload,
+                            s.payloadOffset,
+                            s.payloadLength,
+                            s.payloadOwner);
+            if (result == Lane.OK) {
+                s.encoded = false;
+                s.dirty = true;
+                s.framesSent++;
+                s.bytesSent += s.payloadLength;
+                continue;
+            }
+            if (result == Lane.FULL) {
+                int flushed = lane.flush();
+                if (flushed == Lane.OK) {
+                    // Room again: offer the frame once more.
+                    if (lane.send(
+                                    s.header,
+                                    0,
+                                    s.payload,
+                                    s.payloadOffset,
+                                    s.payloadLength,
+                                    s.payloadOwner)
+                            == Lane.OK) {
+                        s.encoded = false;
+                        s.dirty = true;
+                        s.framesSent++;
+                        s.bytesSent += s.payloadLength;
+                        continue;
+                    }
+                    lane.flush();
+                }
+            }
+            return stopped(s, result);
+        }
+        if (s.dirty) {
+            int result = lane.flush();
+            if (result != Lane.OK) {
+                return stopped(s, result);
+            }
+            s.dirty = false;
+            s.staged = false;
+        }
+        return true;
+    }
+
+    private boolean stopped(LaneState s, int result) {
+        if (result == Lane.DEAD) {
+            connection.laneDied(s);
+        } else {
+            s.blocked = true;
+        }
+        return false;
+    }
+
+    /// Whether some lane waits for its link to drain.
+    boolean isBlocked() {
+        for (LaneState s : lanes) {
+            if (s.blocked && !s.dead) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /// Encodes the next frame for a lane. Under the lock and the send token.
+    private boolean next(LaneState s) {
+        LaneState first = controlLane();
+        boolean leads = s == first;
+        if (leads && signals.isEmpty() && control.isEmpty()) {
+            urgentWork = 0;
+        }
+        if (s.pingDue || s.pongDue) {
+            int type = s.pongDue ? Frame.PONG : Frame.PING;
+            if (s.pongDue) {
+                s.pongDue = false;
+            } else {
+                s.pingDue = false;
+            }
+            Encoder.noPayload(s);
+            Frame.start(s.header, type, 0, 0, 0, 0);
+            confirm(s);
+            return true;
+        }
+        if (leads) {
+            ControlFrame signal = signals.pollFirst();
+            if (signal != null) {
+                copyControl(s, signal);
+                pool.addLast(signal);
+                return true;
+            }
+            for (LaneState other : lanes) {
+                if (other.ackDue) {
+                    other.ackDue = false;
+                    long upTo = other.reportable();
+                    if (upTo > other.reported && !other.lane.confirmsNatively()) {
+                        other.reported = upTo;
+                        Encoder.noPayload(s);
+                        Frame.start(s.header, Frame.APPLIED, 0, 0, 0, 0);
+                        Frame.set(s.header, Frame.A, other.index);
+                        Frame.set(s.header, Frame.B, upTo);
+                        confirm(s);
+                        return true;
+                    }
+                }
+            }
+            ControlFrame frame = control.pollFirst();
+            if (frame != null) {
+                copyControl(s, frame);
+                s.remember(LaneState.Sent.CONTROL, frame, 0, 0, 0);
+                confirm(s);
+                return true;
+            }
+        }
+        if (s.fencing || s.sent - s.acked >= LaneState.WINDOW) {
+            return false;
+        }
+        resending = !resends.isEmpty();
+        while (!resends.isEmpty()) {
+            if (encodeResend(s, leads)) {
+                confirm(s);
+                return true;
+            }
+            if (!resends.isEmpty() && !leads) {
+                break;
+            }
+        }
+        Operation op;
+        while (leads && (op = shortQueue.peek()) != null) {
+            if (encode(op, s, shortQueue)) {
+                confirm(s);
+                return true;
+            }
+        }
+        while (!s.windowFull() && (op = bulkQueue.peek()) != null && carriesBulk(s)) {
+            if (encode(op, s, bulkQueue)) {
+                confirm(s);
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private void confirm(LaneState s) {
+        long upTo = 0;
+        if (!s.lane.confirmsNatively()) {
+            upTo = s.reportable();
+            if (upTo > s.reported) {
+                s.reported = upTo;
+            }
+        }
+        Frame.set(s.header, Frame.CONFIRM, upTo);
+    }
+
+    private static void copyControl(LaneState s, ControlFrame frame) {
+        MemorySegment.copy(frame.header, 0, s.header, 0, Lane.HEADER);
+        Encoder.noPayload(s);
+        MemorySegment payload = frame.payload;
+        if (frame.length > 0 && payload != null) {
+            s.payload = payload;
+            s.payloadLength = frame.length;
+        }
+    }
+
+    /// Cuts one frame from an operation that is first in a queue; takes it out when nothing is left to cut.
+    ///
+    /// @return false when there was nothing to send after all
+    private boolean encode(Operation op, LaneState s, OperationQueue queue) {
+        try {
+            return encodeStage(op, s, queue);
+        } catch (IllegalStateException e) {
+            // The caller closed the arena under its registered memory.
+            queue.removeFirst();
+            connection.revokeLater(
+                    op, Connection.STALE, "the local memory is not accessible: " + e.getMessage());
+            return false;
+        }
+    }
+
+    private boolean encodeStage(Operation op, LaneState s, OperationQueue queue) {
+        switch (op.stage) {
+            case DATA -> {
+                return encodeData(op, s, queue);
+            }
+            case NOTE -> {
+                if (!noteCreditFor(op)) {
+                    queue.removeFirst();
+                    noteQueue.add(op);
+                    return false;
+                }
+                largeNoteOut = true;
+                int at = op.noteSent;
+                int n = encoder.notePart(op, s, at);
+                op.noteSent += n;
+                remember(s, LaneState.Sent.NOTE, op, at, n);
+                if (op.noteSent == op.noteLength) {
+                    queue.removeFirst();
+                    op.stage = Operation.Stage.WAIT;
+                }
+                return true;
+            }
+            case TAIL -> {
+                boolean parts = op.noteSent > 0;
+                if (!parts && op.noteLength >= 0) {
+                    if (!noteCreditFor(op)) {
+                        queue.removeFirst();
+                        noteQueue.add(op);
+                        return false;
+                    }
+                    noteCredits -= op.noteLength + NOTE_OVERHEAD;
+                }
+                encoder.tail(op, s, parts);
+                op.tailSent = true;
+                done(op, s, queue, LaneState.Sent.TAIL);
+                return true;
+            }
+            case MESSAGE -> {
+                encoder.message(op, s);
+                op.started = true;
+                op.sent = op.length;
+                done(op, s, queue, LaneState.Sent.MESSAGE);
+                return true;
+            }
+            case REQUEST -> {
+                encoder.request(op, s);
+                done(op, s, queue, LaneState.Sent.REQUEST);
+                return true;
+            }
+            case STORED -> {
+                encoder.stored(op, s);
+                done(op, s, queue, LaneState.Sent.STORED);
+                return true;
+            }
+            default -> {
+                queue.removeFirst();
+                return false;
+            }
+        }
+    }
+
+    private void done(Operation op, LaneState s, OperationQueue queue, LaneState.Sent kind) {
+        queue.removeFirst();
+        op.stage = Operation.Stage.WAIT;
+        remember(s, kind, op, 0, 0);
+    }
+
+    private static void remember(
+            LaneState s, LaneState.Sent kind, Operation op, long offset, long length) {
+        op.unconfirmed++;
+        s.remember(kind, op, op.generation, offset, (int) length);
+    }
+
+    private boolean encodeData(Operation op, LaneState s, OperationQueue queue) {
+        boolean read = op.kind == Operation.Kind.READ;
+        if (read && readsOut >= READ_CREDITS) {
+            queue.removeFirst();
+            readQueue.add(op);
+            return false;
+        }
+        long at = op.sent;
+        long n = cut(op, s, at, op.length - at);
+        op.sent += n;
+        op.started = true;
+        if (read) {
+            readsOut++;
+        }
+        remember(s, LaneState.Sent.DATA, op, at, n);
+        if (op.sent < op.length) {
+            op.quantum += n;
+            if (op.quantum >= QUANTUM) {
+                op.quantum = 0;
+                queue.rotate();
+            }
+            return true;
+        }
+        if (op.kind == Operation.Kind.WRITE
+                && op.hasTail()
+                && at == 0
+                && queue == shortQueue
+                && op.noteLength <= SHORT_NOTE) {
+            // One frame, and its tail right behind it on the same lane: order is enough.
+            addFlags(s, Frame.COUNTED);
+            op.stage = Operation.Stage.TAIL;
+            return true;
+        }
+        markLast(op, s);
+        queue.removeFirst();
+        op.stage = Operation.Stage.WAIT;
+        return true;
+    }
+
+    /// Marks the frame that ends the data of an operation.
+    private static void markLast(Operation op, LaneState s) {
+        switch (op.kind) {
+            case SERVE -> addFlags(s, Frame.COUNTED);
+            case READ -> {}
+            default -> addFlags(s, Frame.URGENT);
+        }
+    }
+
+    private static void addFlags(LaneState s, int flags) {
+        s.header.set(
+                ValueLayout.JAVA_BYTE, 1, (byte) (Frame.flags(s.header, 0) | flags));
+    }
+
+    private long cut(Operation op, LaneState s, long at, long limit) {
+        return switch (op.kind) {
+            case WRITE -> encoder.write(op, s, at, limit);
+            case READ -> encoder.read(op, s, at, limit);
+            default -> encoder.data(op, s, at, limit);
+        };
+    }
+
+    // --- confirmations; under the lock ----------------------------------------------------------
+
+    /// The peer has applied a lane's frames up to a sequence.
+    ///
+    /// @return false when it claims more than was sent
+    boolean applied(LaneState s, long upTo) {
+        if (upTo > s.sent) {
+            return false;
+        }
+        while (s.acked < upTo) {
+            long sequence = s.acked;
+            Object ref = s.ref(sequence);
+            LaneState.Sent kind = s.kind(sequence);
+            int generation = s.generation(sequence);
+            int length = s.length(sequence);
+            s.forget();
+            settle(kind, ref, generation, length);
+        }
+        adaptWindow(s);
+        return true;
+    }
+
+    private void settle(LaneState.Sent kind, @Nullable Object ref, int generation, int length) {
+        if (ref instanceof ControlFrame frame) {
+            if (pool.size() < 64) {
+                pool.addLast(frame);
+            }
+        } else if (ref instanceof Operation op && op.generation == generation) {
+            op.unconfirmed--;
+            connection.confirmed(op, kind, length);
+        }
+    }
+
+    /// What comes next for a write or notification all of whose frames so far are confirmed.
+    void advanceWrite(Operation op) {
+        if (op.unconfirmed > 0 || !op.dataSent() || op.stage != Operation.Stage.WAIT) {
+            return;
+        }
+        if (op.hasTail() && !op.tailSent) {
+            op.stage =
+                    op.noteLength > SHORT_NOTE && op.noteSent < op.noteLength
+                            ? Operation.Stage.NOTE
+                            : Operation.Stage.TAIL;
+            enqueue(op);
+        } else {
+            connection.finish(op, Connection.DONE);
+        }
+    }
+
+    /// Gives each lane as much room as it drains in 25 ms, so that the last chunks of a transfer do not queue up on a slow
+    /// lane while a fast one is idle. A lone bulk lane needs no limit.
+    private void adaptWindow(LaneState s) {
+        if (lanes.length <= 2) {
+            return;
+        }
+        long now = System.nanoTime();
+        long time = now - s.rateSince;
+        if (time < 10_000_000) {
+            return;
+        }
+        long bytes = s.ackedBytes - s.rateBytes;
+        s.rateBytes = s.ackedBytes;
+        s.rateSince = now;
+        if (time < 1_000_000_000 && bytes > 0) {
+            long room = Math.max(2L * s.lane.maxPayload(), bytes * 25_000_000 / time);
+            s.window = s.window == Long.MAX_VALUE ? room : (s.window + room) / 2;
+        }
+    }
+
+    // --- lanes that die; under the lock -----------------------------------------------------------
+
+    /// Takes back what a dead lane has not delivered. The lane was fenced, or everything counts as not delivered.
+    void resendFrom(LaneState s) {
+        resending = true;
+        while (s.acked < s.sent) {
+            long sequence = s.acked;
+            LaneState.Sent kind = s.kind(sequence);
+            Object ref = s.ref(sequence);
+            int generation = s.generation(sequence);
+            long offset = s.offset(sequence);
+            int length = s.length(sequence);
+            s.forget();
+            if (ref instanceof ControlFrame) {
+                resends.addLast(new Resend(kind, ref, generation, offset, length));
+            } else if (ref instanceof Operation op && op.generation == generation) {
+                if (kind == LaneState.Sent.TAIL) {
+                    // Its data may have to go first: the tail waits until that is confirmed.
+                    op.unconfirmed--;
+                    op.tailSent = false;
+                    if (op.noteLength >= 0 && op.noteSent == 0) {
+                        noteCredits += op.noteLength + NOTE_OVERHEAD;
+                    }
+                    if (op.isPending()) {
+                        op.stage = Operation.Stage.WAIT;
+                        advanceWrite(op);
+                    } else {
+                        connection.confirmed(op, kind, 0);
+                    }
+                } else {
+                    resends.addLast(new Resend(kind, op, generation, offset, length));
+                }
+            }
+        }
+    }
+
+    /// @return whether a frame was encoded; the queue's head has been dealt with unless it needs another lane
+    private boolean encodeResend(LaneState s, boolean leads) {
+        Resend r = resends.peekFirst();
+        if (r == null) {
+            return false;
+        }
+        boolean anyLane = r.kind == LaneState.Sent.DATA;
+        if (!anyLane && !leads) {
+            return false;
+        }
+        resends.removeFirst();
+        if (r.ref instanceof ControlFrame frame) {
+            copyControl(s, frame);
+            s.remember(LaneState.Sent.CONTROL, frame, 0, 0, 0);
+            return true;
+        }
+        if (!(r.ref instanceof Operation op) || op.generation != r.generation) {
+            return false;
+        }
+        if (!op.isPending()) {
+            if (op.kind == Operation.Kind.SERVE && r.offset + r.length == op.length) {
+                abortServe(op, Connection.CANCELLED);
+            }
+            op.unconfirmed--;
+            connection.confirmed(op, r.kind, 0);
+            return false;
+        }
+        try {
+            encodeAgain(op, r, s);
+            return true;
+        } catch (IllegalStateException e) {
+            op.unconfirmed--;
+            connection.revokeLater(
+                    op, Connection.STALE, "the local memory is not accessible: " + e.getMessage());
+            return false;
+        }
+    }
+
+    private void encodeAgain(Operation op, Resend r, LaneState s) {
+        long n = r.length;
+        switch (r.kind) {
+            case DATA -> {
+                n = cut(op, s, r.offset, r.length);
+                if (n < r.length) {
+                    resends.addFirst(
+                            new Resend(
+                                    r.kind,
+                                    op,
+                                    r.generation,
+                                    r.offset + n,
+                                    (int) (r.length - n)));
+                    op.unconfirmed++;
+                }
+                if (r.offset + n == op.length) {
+                    markLast(op, s);
+                }
+            }
+            case NOTE -> n = encoder.notePart(op, s, (int) r.offset);
+            case MESSAGE -> encoder.message(op, s);
+            case REQUEST -> encoder.request(op, s);
+            default -> encoder.stored(op, s);
+        }
+        s.remember(r.kind, op, op.generation, r.offset, (int) n);
+    }
+
+    /// Makes sure that no lane reads an operation's memory any more. Takes the send tokens one after the other; the caller
+    /// holds neither a token nor the lock.
+    void letGo(Operation op) {
+        for (LaneState s : lanes) {
+            s.sendToken.take();
+            try {
+                if (s.encoded && s.payloadOwner == op) {
+                    s.blank();
+                }
+                if (!s.closed) {
+                    s.lane.releaseOutbound(op);
+                }
+            } finally {
+                s.sendToken.giveBack();
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+package io.telpher.internal.engine;
+
+import io.telpher.Access;
+import io.telpher.MemoryRegion;
+import io.telpher.RemoteMemory;
+import io.telpher.TelpherException;
+import io.telpher.internal.memory.SharedMemory;
+import io.telpher.spi.Deadline;
+import io.telpher.spi.LocalRegion;
+import java.lang.foreign.MemorySegment;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.jspecify.annotations.Nullable;
+
+/// One registered region. `users` counts the operations of this process that may touch the bytes, plus
+/// one in [#CLOSED] once the region is closed: then nobody enters any more.
+final class RegionImpl implements MemoryRegion, LocalRegion {
+    private static final int CLOSED = 1 << 30;
+
+    private final EndpointImpl endpoint;
+    private final MemorySegment segment;
+    private final long size;
+    private final Access access;
+    private final @Nullable SharedMemory shared;
+    private final int index;
+    private final int generation;
+    private final long key;
+    private final RemoteMemory remote;
+    private final AtomicInteger users = new AtomicInteger();
+
+    /// Guarded by `this`: whether everything has been given back.
+    private boolean freed;
+
+    RegionImpl(
+            EndpointImpl endpoint,
+            MemorySegment segment,
+            Access access,
+            @Nullable SharedMemory shared,
+            int index,
+            int generation,
+            long key) {
+        this.endpoint = endpoint;
+        this.segment = segment;
+        this.size = segment.byteSize();
+        this.access = access;
+        this.shared = shared;
+        this.index = index;
+        this.generation = generation;
+        this.key = key;
+        this.remote =
+                new RemoteMemory(
+                        endpoint.incarnation(), index, generation, key, 0, size, access);
+    }
+
+    /// Counts a user in.
+    ///
+    /// @return false when the region is closed
+    boolean enter() {
+        if (users.incrementAndGet() >= CLOSED) {
+            users.decrementAndGet();
+            return false;
+        }
+        return true;
+    }
+
+    void exit() {
+        users.decrementAndGet();
+    }
+
+    EndpointImpl endpoint() {
+        return endpoint;
+    }
+
+    long key() {
+        return key;
+    }
+
+    @Override
+    public MemorySegment segment() {
+        return segment;
+    }
+
+    @Override
+    public long size() {
+        return size;
+    }
+
+    @Override
+    public Access access() {
+        return access;
+    }
+
+    @Override
+    public boolean isOpen() {
+        return users.get() < CLOSED;
+    }
+
+    @Override
+    public RemoteMemory remote() {
+        return remote;
+    }
+
+    @Override
+    public int index() {
+        return index;
+    }
+
+    @Override
+    public int generation() {
+        return generation;
+    }
+
+    @Override
+    public int memfd() {
+        return shared == null ? -1 : shared.memfd();
+    }
+
+    @Override
+    public synchronized void close() {
+        if (freed) {
+            return;
+        }
+        // New users are refused from here on; those inside get the drain limit to finish, then they are ended.
+        users.getAndUpdate(n -> n >= CLOSED ? n : n + CLOSED);
+        Deadline deadline = Deadline.in(endpoint.options().drainLimit());
+        endpoint.endUsers(this, deadline);
+        String holder = endpoint.revoke(this, Deadline.in(endpoint.options().drainLimit()));
+        if (holder != null) {
+            throw new TelpherException.RegionBusy(
+                    "region %d.%d is closed for everything new, but %s; close it again later"
+                            .formatted(index, generation, holder));
+        }
+        if (!awaitUsers(Deadline.in(endpoint.options().drainLimit()))) {
+            throw new TelpherException.RegionBusy(
+                    "region %d.%d is still used by %d operations of this process; close it again later"
+                            .formatted(index, generation, users.get() - CLOSED));
+        }
+        freed = true;
+        endpoint.regions().remove(this);
+        if (shared != null) {
+            shared.close();
+        }
+    }
+
+    /// Waits until no operation of this process is inside.
+    boolean awaitUsers(Deadline deadline) {
+        int spins = 0;
+        while (users.get() != CLOSED) {
+            if (deadline.passed()) {
+                return false;
+            }
+            Waiting.pause(spins++);
+        }
+        return true;
+    }
+
+    @Override
+    public String toString() {
+        return "MemoryRegion[%d.%d, %d bytes, %s, %s]"
+                .formatted(
+                        index,
+                        generation,
+                        size,
+                        access,
+                        shared == null ? "foreign memory" : "shared memory");
+    }
+}

@@ -1,0 +1,104 @@
+package io.telpher.internal.engine;
+
+import io.telpher.Connection;
+import io.telpher.MemorySlices;
+import io.telpher.internal.wire.Frame;
+import java.lang.foreign.MemorySegment;
+
+/// Answers to the peer's read requests: operations that send from a region. Guarded by the connection's lock.
+final class Serving {
+    private final ConnectionImpl connection;
+    private final OperationTable table;
+    private final Outbound outbound;
+    private int running;
+
+    Serving(ConnectionImpl connection, OperationTable table, Outbound outbound) {
+        this.connection = connection;
+        this.table = table;
+        this.outbound = outbound;
+    }
+
+    /// Starts an answer.
+    ///
+    /// @return 0, or why it is refused
+    int serve(RegionImpl region, long offset, long length, long token, long base) {
+        if (offset < 0 || length < 0 || offset > region.size() || length > region.size() - offset) {
+            return Connection.DENIED;
+        }
+        Operation op = take(region, token, base);
+        if (op == null) {
+            return running > Outbound.READ_CREDITS ? Connection.BACK_PRESSURED : Connection.STALE;
+        }
+        op.region = region;
+        op.localOffset = offset;
+        op.length = length;
+        go(op);
+        return 0;
+    }
+
+    int servePieces(
+            RegionImpl region,
+            MemorySegment pieces,
+            long at,
+            int bytes,
+            int count,
+            long token,
+            long base) {
+        if (bytes != count * Frame.PIECE || count == 0) {
+            return Connection.DENIED;
+        }
+        long[] offsets = new long[count];
+        long[] lengths = new long[count];
+        long total = 0;
+        for (int i = 0; i < count; i++) {
+            long offset = pieces.get(Frame.LONG, at + (long) i * Frame.PIECE);
+            long length = pieces.get(Frame.LONG, at + (long) i * Frame.PIECE + 8);
+            if (offset < 0
+                    || length < 0
+                    || offset > region.size()
+                    || length > region.size() - offset) {
+                return Connection.DENIED;
+            }
+            offsets[i] = offset;
+            lengths[i] = length;
+            total += length;
+        }
+        Operation op = take(region, token, base);
+        if (op == null) {
+            return running > Outbound.READ_CREDITS ? Connection.BACK_PRESSURED : Connection.STALE;
+        }
+        op.localPieces = MemorySlices.of(region, offsets, lengths);
+        op.length = total;
+        go(op);
+        return 0;
+    }
+
+    private @org.jspecify.annotations.Nullable Operation take(
+            RegionImpl region, long token, long base) {
+        if (running > Outbound.READ_CREDITS || !region.enter()) {
+            return null;
+        }
+        Operation op = table.take();
+        if (op == null) {
+            region.exit();
+            return null;
+        }
+        running++;
+        op.kind = Operation.Kind.SERVE;
+        op.peerToken = token;
+        op.streamBase = base;
+        // The reader's deadline counts; this one only bounds what nobody waits for any more.
+        op.deadline = System.nanoTime() + connection.defaultDeadline;
+        return op;
+    }
+
+    private void go(Operation op) {
+        op.stage = Operation.Stage.DATA;
+        op.setState(Operation.PENDING);
+        outbound.enqueue(op);
+    }
+
+    void ended() {
+        running--;
+    }
+}

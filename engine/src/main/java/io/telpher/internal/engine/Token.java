@@ -1,0 +1,40 @@
+package io.telpher.internal.engine;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+
+/// A lock that is never held while blocking and mostly tried rather than waited for: the right to use
+/// one half of a lane.
+final class Token {
+    private static final VarHandle HELD;
+
+    static {
+        try {
+            HELD = MethodHandles.lookup().findVarHandle(Token.class, "held", int.class);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
+
+    @SuppressWarnings("unused") // by HELD
+    private volatile int held;
+
+    /// @return whether the caller has it now
+    boolean tryTake() {
+        return (int) HELD.getOpaque(this) == 0 && HELD.compareAndSet(this, 0, 1);
+    }
+
+    /// Waits for it: holders do not block.
+    void take() {
+        int round = 0;
+        while (!tryTake()) {
+            Waiting.pause(round++);
+        }
+    }
+
+    /// Gives it back, with a full fence: what a failed [#tryTake()] left to the holder must be seen by
+    /// the holder's look after this.
+    void giveBack() {
+        HELD.setVolatile(this, 0);
+    }
+}

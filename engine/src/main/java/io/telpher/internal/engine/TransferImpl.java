@@ -1,0 +1,226 @@
+package io.telpher.internal.engine;
+
+
+import io.telpher.CounterUpdate;
+import io.telpher.MemorySlices;
+import io.telpher.RemoteMemory;
+import io.telpher.RemoteQuiet;
+import io.telpher.RemoteSlices;
+import io.telpher.TelpherException;
+import io.telpher.Transfer;
+import io.telpher.TransferOptions;
+import io.telpher.TransferState;
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
+
+/// A transfer as the caller sees it: what is asked for, and how the last posting ended. While it is posted it has an
+/// [Operation], unless it was carried out at once.
+final class TransferImpl implements Transfer {
+    final ConnectionImpl connection;
+    final Operation.Kind kind;
+    final TransferOptions options;
+    final long tag;
+    final @Nullable RegionImpl region;
+    final long localOffset;
+    final @Nullable MemorySlices localPieces;
+    final @Nullable RemoteMemory remote;
+    final @Nullable RemoteSlices remotePieces;
+    final long length;
+    final long deadlineNanos;
+
+    /// The operation of the current posting; guarded by the connection's lock.
+    @Nullable Operation operation;
+
+    private volatile TransferState state = TransferState.IDLE;
+    private RemoteQuiet quiet = RemoteQuiet.UNKNOWN;
+    private long moved;
+    private String path = "";
+    private @Nullable TelpherException error;
+    private @Nullable List<Consumer<Transfer>> actions;
+
+    TransferImpl(
+            ConnectionImpl connection,
+            Operation.Kind kind,
+            TransferOptions options,
+            long tag,
+            @Nullable RegionImpl region,
+            long localOffset,
+            @Nullable MemorySlices localPieces,
+            @Nullable RemoteMemory remote,
+            @Nullable RemoteSlices remotePieces,
+            long length) {
+        this.connection = connection;
+        this.kind = kind;
+        this.options = options;
+        this.tag = tag;
+        this.region = region;
+        this.localOffset = localOffset;
+        this.localPieces = localPieces;
+        this.remote = remote;
+        this.remotePieces = remotePieces;
+        this.length = length;
+        Duration own = options.deadline();
+        this.deadlineNanos =
+                (own == null ? connection.endpoint().options().deadline() : own).toNanos();
+    }
+
+    @Nullable MemorySegment notification() {
+        return options.notification();
+    }
+
+    @Nullable CounterUpdate counter() {
+        return options.counter();
+    }
+
+    @Override
+    public void post() {
+        if (state == TransferState.PENDING) {
+            throw new IllegalStateException("this transfer is pending; wait for its end first");
+        }
+        quiet = RemoteQuiet.UNKNOWN;
+        moved = 0;
+        error = null;
+        state = TransferState.PENDING;
+        connection.post(this);
+    }
+
+    /// Ends the posting.
+    ///
+    /// @return whether somebody has to be called back: [#runActions()], without any lock
+    boolean ended(
+            int reason,
+            RemoteQuiet remoteQuiet,
+            long bytes,
+            String usedPath,
+            @Nullable TelpherException why) {
+        quiet = remoteQuiet;
+        moved = bytes;
+        path = usedPath;
+        error = why;
+        synchronized (this) {
+            state = Failures.state(reason);
+            return actions != null;
+        }
+    }
+
+    void runActions() {
+        List<Consumer<Transfer>> due;
+        synchronized (this) {
+            due = actions;
+            actions = null;
+        }
+        if (due != null) {
+            for (Consumer<Transfer> action : due) {
+                connection.run(() -> action.accept(this));
+            }
+        }
+    }
+
+    @Override
+    public TransferState poll() {
+        TransferState now = state;
+        if (now == TransferState.PENDING) {
+            connection.poll();
+            now = state;
+        }
+        return now;
+    }
+
+    @Override
+    public TransferState state() {
+        return state;
+    }
+
+    @Override
+    public RemoteQuiet remoteQuiet() {
+        return state.isTerminal() ? quiet : RemoteQuiet.UNKNOWN;
+    }
+
+    @Override
+    public void await() {
+        if (state == TransferState.IDLE) {
+            throw new IllegalStateException("this transfer was not posted");
+        }
+        connection.waitFor(() -> state.isTerminal(), Long.MAX_VALUE);
+        TelpherException why = error;
+        if (why != null) {
+            throw why;
+        }
+    }
+
+    @Override
+    public boolean await(Duration atMost) {
+        if (state == TransferState.IDLE) {
+            throw new IllegalStateException("this transfer was not posted");
+        }
+        return connection.waitFor(() -> state.isTerminal(), atMost.toNanos());
+    }
+
+    @Override
+    public CompletionStage<Transfer> completion() {
+        CompletableFuture<Transfer> stage = new CompletableFuture<>();
+        onEnd(
+                t -> {
+                    TelpherException why = t.error();
+                    if (why == null) {
+                        stage.complete(t);
+                    } else {
+                        stage.completeExceptionally(why);
+                    }
+                });
+        return stage;
+    }
+
+    @Override
+    public void onEnd(Consumer<Transfer> action) {
+        synchronized (this) {
+            if (!state.isTerminal()) {
+                List<Consumer<Transfer>> list = actions;
+                if (list == null) {
+                    list = new ArrayList<>(2);
+                    actions = list;
+                }
+                list.add(action);
+                return;
+            }
+        }
+        action.accept(this);
+    }
+
+    @Override
+    public boolean cancel() {
+        return state == TransferState.PENDING && connection.cancel(this);
+    }
+
+    @Override
+    public long bytesMoved() {
+        return state.isTerminal() ? moved : 0;
+    }
+
+    @Override
+    public String path() {
+        return state.isTerminal() ? path : connection.pathOf(this);
+    }
+
+    @Override
+    public @Nullable TelpherException error() {
+        return state.isTerminal() ? error : null;
+    }
+
+    /// What it is, for messages.
+    String describe() {
+        return "%s of %d bytes".formatted(kind.name().toLowerCase(java.util.Locale.ROOT), length);
+    }
+
+    @Override
+    public String toString() {
+        return "Transfer[" + describe() + ", " + state + "]";
+    }
+
+}
