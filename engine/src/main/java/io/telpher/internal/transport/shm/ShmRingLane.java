@@ -70,6 +70,10 @@ final class ShmRingLane implements Lane {
         buffer = arena.allocate(MAX_PAYLOAD, 64);
     }
 
+    ShmLink link() {
+        return link;
+    }
+
     @Override
     public String path() {
         return "shm-ring";
