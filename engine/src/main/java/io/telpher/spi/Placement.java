@@ -22,6 +22,9 @@ public final class Placement {
     private @Nullable Object owner;
     private boolean discarded;
 
+    /// Starts as discard.
+    public Placement() {}
+
     /// Throws the payload away.
     public void discard() {
         mode = Mode.DISCARD;

@@ -42,17 +42,17 @@ public final class SharedMemory implements AutoCloseable {
         HUGE
     }
 
-    private final Arena arena;
+    private final Arena arena = Arena.ofShared();
     private final MemorySegment segment;
     private final Access access;
     private final int memfd;
     private final String detail;
     private boolean closed;
 
+    /// Takes a mapping and its file over.
     private SharedMemory(
-            Arena arena, MemorySegment segment, Access access, int memfd, String detail) {
-        this.arena = arena;
-        this.segment = segment;
+            long address, long length, long bytes, Access access, int memfd, String detail) {
+        this.segment = Memory.owned(address, length, arena).asSlice(0, bytes);
         this.access = access;
         this.memfd = memfd;
         this.detail = detail;
@@ -89,7 +89,8 @@ public final class SharedMemory implements AutoCloseable {
             long address = map(fd, length);
             if (address > 0) {
                 if (populate(address, length, fd) == 0 && seal(fd, access) >= 0) {
-                    return of(bytes, length, address, fd, access, "huge pages of the pool");
+                    return new SharedMemory(
+ address, length, bytes, access, fd, "huge pages of the pool");
                 }
                 unmap(address, length);
             }
@@ -127,14 +128,7 @@ public final class SharedMemory implements AutoCloseable {
             String call = populated < 0 ? "madvise(MADV_POPULATE_WRITE)" : "fcntl(F_ADD_SEALS)";
             throw failure(call, bytes, -sealed);
         }
-        return of(bytes, length, address, fd, access, detail);
-    }
-
-    private static SharedMemory of(
-            long bytes, long length, long address, int fd, Access access, String detail) {
-        Arena arena = Arena.ofShared();
-        MemorySegment whole = Memory.owned(address, length, arena);
-        return new SharedMemory(arena, whole.asSlice(0, bytes), access, fd, detail);
+        return new SharedMemory(address, length, bytes, access, fd, detail);
     }
 
     private static long map(int fd, long length) {

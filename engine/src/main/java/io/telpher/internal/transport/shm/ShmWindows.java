@@ -85,7 +85,7 @@ final class ShmWindows implements Windows {
         } catch (TelpherException.NativeFailure e) {
             // The mapping failed, for want of address space or of map entries.
             if ((paths & RegionExchange.CMA) == 0) {
-                throw new TelpherException.Unsupported(e.getMessage());
+                throw new TelpherException.Unsupported(link.text() + ": " + e.getMessage());
             }
             return add(ask(memory, RegionExchange.CMA, deadline));
         }
