@@ -90,7 +90,7 @@ public final class SharedMemory implements AutoCloseable {
             if (address > 0) {
                 if (populate(address, length, fd) == 0 && seal(fd, access) >= 0) {
                     return new SharedMemory(
- address, length, bytes, access, fd, "huge pages of the pool");
+                            address, length, bytes, access, fd, "huge pages of the pool");
                 }
                 unmap(address, length);
             }

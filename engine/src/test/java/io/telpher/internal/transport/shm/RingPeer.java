@@ -12,6 +12,7 @@ import io.telpher.spi.Receiver;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.Random;
+import java.util.concurrent.locks.LockSupport;
 
 /// One side of a lane as an engine would use it: sends frames of random sizes, checks what comes
 /// in, confirms it, and parks on the doorbell whenever there is nothing to do. Both sides start
@@ -28,6 +29,7 @@ final class RingPeer implements Receiver {
     private final MemorySegment header = Arena.ofAuto().allocate(Lane.HEADER, 64);
     private final MemorySegment payload = Arena.ofAuto().allocate(1 << 20, 64);
     private final MemorySegment target = Arena.ofAuto().allocate(1 << 20, 64);
+    private long pauseNanos;
     private long sent;
     private long received;
     private long parks;
@@ -44,6 +46,12 @@ final class RingPeer implements Receiver {
         for (int i = 0; i < payload.byteSize(); i++) {
             payload.set(JAVA_BYTE, i, pattern(i));
         }
+    }
+
+    /// Makes this side slow: a pause after each look at the ring.
+    RingPeer pausing(long nanos) {
+        pauseNanos = nanos;
+        return this;
     }
 
     private static byte pattern(long i) {
@@ -87,6 +95,9 @@ final class RingPeer implements Receiver {
             lane.flush();
             int limit = 1 + whims.nextInt(10);
             int frames = lane.poll(this, limit);
+            if (pauseNanos > 0) {
+                LockSupport.parkNanos(pauseNanos);
+            }
             if (frames == Lane.DEAD) {
                 throw new IllegalStateException(lane.failure());
             }

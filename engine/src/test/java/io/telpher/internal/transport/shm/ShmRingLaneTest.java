@@ -48,9 +48,10 @@ class ShmRingLaneTest {
         try (ShmHarness one = new ShmHarness();
                 ShmHarness two = new ShmHarness();
                 ShmHarness.Pair pair = ShmHarness.pair(one, two)) {
-            RingPeer right = new RingPeer(pair.right().lane(), 5, 6, 0, FRAMES / 4);
+            RingPeer right =
+                    new RingPeer(pair.right().lane(), 5, 6, 0, FRAMES / 20).pausing(300_000);
             CompletableFuture<Long> reader = CompletableFuture.supplyAsync(right::run);
-            assertThat(new RingPeer(pair.left().lane(), 6, 5, FRAMES / 4, 0).run()).isPositive();
+            assertThat(new RingPeer(pair.left().lane(), 6, 5, FRAMES / 20, 0).run()).isPositive();
             reader.get(100, TimeUnit.SECONDS);
         }
     }
