@@ -22,6 +22,9 @@ public final class Placement {
     private @Nullable Object owner;
     private boolean discarded;
 
+    /// Discards, until it is told something else.
+    public Placement() {}
+
     /// Starts as discard.
     public Placement() {}
 

@@ -13,6 +13,8 @@ import io.telpher.spi.Link;
 import io.telpher.spi.Windows;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -29,6 +31,17 @@ abstract class ConnectionCore {
     static final int NOT_NOW = -200;
 
     private static final System.Logger LOG = System.getLogger("io.telpher");
+    private static final VarHandle POLLS;
+
+    static {
+        try {
+            POLLS =
+                    MethodHandles.lookup()
+                            .findVarHandle(ConnectionCore.class, "polls", long.class);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
 
     final ReentrantLock lock = new ReentrantLock();
     final OperationTable table = new OperationTable();
@@ -57,8 +70,9 @@ abstract class ConnectionCore {
     private long directBytes;
     long lastMoved;
 
-    /// How often waiting threads have polled: tells the progress thread that it is not needed.
-    volatile long polls;
+    /// How often waiting threads have polled: tells the progress thread that it is not needed. Lost
+    /// increments of racing threads do not matter.
+    private long polls;
 
     /// What the progress thread knows of this connection; its own.
     final Progress.Watch watch;
@@ -373,8 +387,12 @@ abstract class ConnectionCore {
     ///
     /// @return frames handled
     public int poll() {
-        polls++;
+        POLLS.setOpaque(this, (long) POLLS.getOpaque(this) + 1);
         return turn();
+    }
+
+    long polls() {
+        return (long) POLLS.getOpaque(this);
     }
 
     /// One turn: takes in, sends, settles.
@@ -387,7 +405,7 @@ abstract class ConnectionCore {
     /// Everything that must be done without lock and tokens.
     void afterwards() {
         outbound.pump();
-        while (keeper.hasWork() || endings.hasWork() || failure != null && !buried) {
+        while (keeper.hasWork() || endings.hasWork() || (failure != null && !buried)) {
             keeper.settle();
             if (failure != null) {
                 bury();
@@ -541,7 +559,7 @@ abstract class ConnectionCore {
                 if (op.unconfirmed == 0
                         && (kind == LaneState.Sent.MESSAGE
                                 || kind == LaneState.Sent.STORED
-                                || kind == LaneState.Sent.DATA && op.sent == op.length)) {
+                                || (kind == LaneState.Sent.DATA && op.sent == op.length))) {
                     endings.finish(op, Connection.DONE);
                 }
             }

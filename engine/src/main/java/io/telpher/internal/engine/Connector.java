@@ -183,7 +183,7 @@ final class Connector {
                 ConnectionImpl connection =
                         establish(peer, mine, next, channel, deadline, failures);
                 if (connection != null) {
-                    join(peer, connection, next, left, dialled, deadline, failures);
+                    join(peer, connection, next, left, dialled, deadline);
                     return connection;
                 }
             } catch (TelpherException.TimedOut
@@ -343,8 +343,7 @@ final class Connector {
             Dialled first,
             int left,
             LinkedBlockingQueue<Dialled> dialled,
-            Deadline deadline,
-            List<String> failures) {
+            Deadline deadline) {
         AddressCodec.Address target =
                 new AddressCodec.Address(
                         peer.secret(),

@@ -250,7 +250,7 @@ final class Direct {
                 if (memory == null || region == null) {
                     return Connection.FAILED;
                 }
-                if (entered == null || memory != entered && !sameRegion(entered, memory)) {
+                if (entered == null || (memory != entered && !sameRegion(entered, memory))) {
                     if (window != null) {
                         window.exit(ticket);
                         window = null;
@@ -267,7 +267,7 @@ final class Direct {
                     window = next;
                     entered = memory;
                 }
-                if (window == null || (++copies & 1023) == 0 && !op.goOn()) {
+                if (window == null || ((++copies & 1023) == 0 && !op.goOn())) {
                     return Connection.TIMED_OUT;
                 }
                 if (n > 0) {

@@ -154,7 +154,8 @@ final class Inbound implements Receiver {
             Operation op = connection.operation(Frame.field(h, at, Frame.TRANSFER));
             if (op == null
                     || !op.isPending()
-                    || op.kind != Operation.Kind.READ && op.kind != Operation.Kind.RECEIVE) {
+                    || (op.kind != Operation.Kind.READ
+                            && op.kind != Operation.Kind.RECEIVE)) {
                 reason = Connection.CANCELLED;
             } else if (!fits(position, length, op.length)) {
                 reason = Connection.DENIED;
@@ -181,7 +182,7 @@ final class Inbound implements Receiver {
         lane.framesReceived++;
         lane.bytesReceived += length;
         if (type < Frame.FIRST_UNSEQUENCED) {
-            lane.received = lane.received + 1;
+            lane.countReceived();
             lane.unreportedBytes += length;
             if ((Frame.flags(h, at) & Frame.URGENT) != 0) {
                 lane.urgent = true;
@@ -274,9 +275,9 @@ final class Inbound implements Receiver {
                 || count < 0
                 || stride < piece
                 || piece * count != length - Frame.STRIDED_TABLE
-                || count > 0
+                || (count > 0
                         && (stride > found.size()
-                                || !fits(offset, stride * (count - 1L) + piece, found.size()))) {
+                                || !fits(offset, stride * (count - 1L) + piece, found.size())))) {
             return Connection.DENIED;
         }
         long from = pAt + Frame.STRIDED_TABLE;
@@ -366,8 +367,7 @@ final class Inbound implements Receiver {
                 return Connection.DENIED;
             }
             if ((flags & Frame.COUNTER_ADD) != 0) {
-                long before = (long) WORD.getAndAdd(segment, offset, value);
-                assert before <= Long.MAX_VALUE;
+                long unused = (long) WORD.getAndAdd(segment, offset, value);
             } else {
                 WORD.setRelease(segment, offset, value);
             }
@@ -609,8 +609,8 @@ final class Inbound implements Receiver {
                                 -reason,
                                 Frame.field(h, at, Frame.TRANSFER))
                         .with(Frame.A, lane.index)
-                        .with(Frame.B, lane.received);
-        lane.held.addLast(lane.received);
+                        .with(Frame.B, lane.received());
+        lane.held.addLast(lane.received());
         lane.heldCount = lane.held.size();
         return frame;
     }

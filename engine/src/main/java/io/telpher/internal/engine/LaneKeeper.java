@@ -76,12 +76,12 @@ final class LaneKeeper {
 
     /// Whether the peer should hear how far it came: when it waits, when much has piled up, or when nothing else is to do.
     private static boolean due(LaneState s, int n) {
-        if (s.received == s.reported) {
+        if (s.received() == s.reported) {
             return false;
         }
         if (s.urgent
                 || n == 0
-                || s.received - s.reported >= BATCH
+                || s.received() - s.reported >= BATCH
                 || s.unreportedBytes >= UNREPORTED_BYTES) {
             s.urgent = false;
             s.unreportedBytes = 0;
@@ -94,8 +94,8 @@ final class LaneKeeper {
     ///
     /// @return false: no frame is needed
     private boolean confirmBoth(LaneState s, int n) {
-        if (s.received != s.reported) {
-            long upTo = s.received;
+        if (s.received() != s.reported) {
+            long upTo = s.received();
             if (s.heldCount != 0) {
                 lock.lock();
                 try {
@@ -224,7 +224,7 @@ final class LaneKeeper {
     private void answerFence(LaneState s) {
         if (s.fenceOwed && s.closed && s.held.isEmpty()) {
             s.fenceOwed = false;
-            outbound.signal(Frame.FENCED, s.index, s.received);
+            outbound.signal(Frame.FENCED, s.index, s.received());
         }
     }
 

@@ -4,6 +4,8 @@ import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Lane;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.util.ArrayDeque;
 import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
@@ -27,6 +29,18 @@ final class LaneState {
         STORED,
         CONTROL,
         NOP
+    }
+
+    private static final VarHandle RECEIVED;
+
+    static {
+        try {
+            RECEIVED =
+                    MethodHandles.lookup()
+                            .findVarHandle(LaneState.class, "received", long.class);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
     }
 
     final Lane lane;
@@ -79,7 +93,7 @@ final class LaneState {
     boolean ackDue;
 
     // --- written under the poll token
-    volatile long received;
+    private long received;
     volatile long reported;
     long framesReceived;
     long bytesReceived;
@@ -120,6 +134,16 @@ final class LaneState {
 
     long framesSeen;
     long heardAt;
+
+    /// @return how many sequenced frames were handled
+    long received() {
+        return (long) RECEIVED.getAcquire(this);
+    }
+
+    /// Counts a sequenced frame. Under the poll token.
+    void countReceived() {
+        RECEIVED.setRelease(this, received + 1);
+    }
 
     LaneState(ConnectionImpl connection, Lane lane, int index, Arena arena) {
         this.lane = lane;
@@ -220,7 +244,7 @@ final class LaneState {
     /// How far the peer may be told that its frames were applied: not past a refusal that it may not know of.
     long reportable() {
         Long first = held.peekFirst();
-        return first == null ? received : Math.min(received, first - 1);
+        return first == null ? received() : Math.min(received(), first - 1);
     }
 
     /// Turns the frame that the lane has not taken into an empty one. Under the send token.

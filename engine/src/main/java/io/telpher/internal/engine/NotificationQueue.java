@@ -14,6 +14,7 @@ final class NotificationQueue {
     private int head;
     private int bytes;
     private final ArrayDeque<byte[]> large = new ArrayDeque<>(2);
+    private int entries;
     private volatile int count;
 
     int size() {
@@ -22,7 +23,7 @@ final class NotificationQueue {
 
     private void putInt(int value) {
         for (int i = 0; i < 4; i++) {
-            ring[head + bytes + i & ring.length - 1] = (byte) (value >>> 8 * i);
+            ring[head + bytes + i & ring.length - 1] = (byte) (value >>> (8 * i));
         }
         bytes += 4;
     }
@@ -30,7 +31,7 @@ final class NotificationQueue {
     private int peekInt() {
         int value = 0;
         for (int i = 0; i < 4; i++) {
-            value |= (ring[head + i & ring.length - 1] & 0xff) << 8 * i;
+            value |= (ring[head + i & ring.length - 1] & 0xff) << (8 * i);
         }
         return value;
     }
@@ -59,14 +60,14 @@ final class NotificationQueue {
         MemorySegment.copy(from, ValueLayout.JAVA_BYTE, at, ring, start, first);
         MemorySegment.copy(from, ValueLayout.JAVA_BYTE, at + first, ring, 0, length - first);
         bytes += length;
-        count++;
+        count = ++entries;
     }
 
     void addLarge(byte[] payload) {
         reserve(4);
         putInt(LARGE);
         large.addLast(payload);
-        count++;
+        count = ++entries;
     }
 
     /// @return length of the first, which must be there
@@ -85,7 +86,7 @@ final class NotificationQueue {
     boolean take(MemorySegment into) {
         int length = peekInt();
         skip(4);
-        count--;
+        count = --entries;
         if (length == LARGE) {
             byte[] payload = large.removeFirst();
             MemorySegment.copy(payload, 0, into, ValueLayout.JAVA_BYTE, 0, payload.length);

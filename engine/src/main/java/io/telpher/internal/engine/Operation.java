@@ -170,7 +170,7 @@ final class Operation implements Window.Guard {
 
     /// Whether all data of a write or notification has been sent, or needs not be.
     boolean dataSent() {
-        return kind == Kind.NOTIFY || direct || started && sent == length;
+        return kind == Kind.NOTIFY || direct || (started && sent == length);
     }
 
     /// How many bytes follow in local memory from a position of the stream without a gap.

@@ -48,7 +48,6 @@ final class Outbound {
 
     private final ConnectionImpl connection;
     private final ReentrantLock lock;
-    private final Arena arena;
     private final Encoder encoder;
     private final OperationQueue shortQueue = new OperationQueue();
     private final OperationQueue bulkQueue = new OperationQueue();
@@ -72,7 +71,6 @@ final class Outbound {
     Outbound(ConnectionImpl connection, ReentrantLock lock, Arena arena) {
         this.connection = connection;
         this.lock = lock;
-        this.arena = arena;
         this.encoder = new Encoder(arena);
     }
 
@@ -204,8 +202,8 @@ final class Outbound {
         boolean first = s == controlLane();
         return s.pingDue
                 || s.pongDue
-                || first && (urgentWork != 0 || shortQueue.isFilled())
-                || bulkQueue.isFilled() && carriesBulk(s)
+                || (first && (urgentWork != 0 || shortQueue.isFilled()))
+                || (bulkQueue.isFilled() && carriesBulk(s))
                 || resending;
     }
 

@@ -290,7 +290,7 @@ final class Progress implements Runnable {
                 active.remove(watch);
                 leased.remove(watch);
             } else {
-                watch.pollsSeen = watch.connection.polls;
+                watch.pollsSeen = watch.connection.polls();
                 makeActive(watch);
             }
         }
@@ -327,9 +327,9 @@ final class Progress implements Runnable {
             if (watch.quietSince == 0) {
                 watch.quietSince = now;
             }
-            if (connection.polls != watch.pollsSeen && connection.waiters.isEmpty()) {
+            if (connection.polls() != watch.pollsSeen && connection.waiters.isEmpty()) {
                 // Somebody polls: leave it to them.
-                watch.pollsSeen = connection.polls;
+                watch.pollsSeen = connection.polls();
                 watch.condition = Condition.LEASED;
                 leased.add(watch);
                 it.remove();
@@ -400,7 +400,7 @@ final class Progress implements Runnable {
     private void checkLeases() {
         for (Iterator<Watch> it = leased.iterator(); it.hasNext(); ) {
             Watch watch = it.next();
-            long polls = watch.connection.polls;
+            long polls = watch.connection.polls();
             if (polls == watch.pollsSeen || !watch.connection.waiters.isEmpty()) {
                 it.remove();
                 watch.condition = Condition.ACTIVE;

@@ -216,7 +216,7 @@ public final class Frame {
 
     /// Packs a region's index and generation into one field.
     public static long region(int index, int generation) {
-        return index & 0xffff_ffffL | (long) generation << 32;
+        return (index & 0xffff_ffffL) | ((long) generation << 32);
     }
 
 }
