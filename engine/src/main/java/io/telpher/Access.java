@@ -1,7 +1,7 @@
 package io.telpher;
 
-/// What a peer that holds a region's descriptor may do with the region's bytes. The owner itself may
-/// always do both, unless the memory is read-only.
+/// What a peer that holds a region's descriptor may do with the region's bytes. The owner itself
+/// may always do both, unless the memory is read-only.
 public enum Access {
     /// Peers may do nothing: the region only serves as the local side of transfers.
     NONE,

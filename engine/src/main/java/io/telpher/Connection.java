@@ -4,12 +4,12 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
-/// A bidirectional association of two endpoints. Everything is thread-safe. Transfers of one connection
-/// are not ordered among each other; sends and receives match in post order per tag.
+/// A bidirectional association of two endpoints. Everything is thread-safe. Transfers of one
+/// connection are not ordered among each other; sends and receives match in post order per tag.
 ///
-/// Three styles: the methods without prefix return a posted [Transfer] (wait, callback, future); the
-/// `prepare` methods return one that can be posted many times without allocating; the `try` methods
-/// return a token for [#poll(long)] without allocating, or a negative reason.
+/// Three styles: the methods without prefix return a posted [Transfer] (wait, callback, future);
+/// the `prepare` methods return one that can be posted many times without allocating; the `try`
+/// methods return a token for [#poll(long)] without allocating, or a negative reason.
 public interface Connection extends AutoCloseable {
     /// Result of [#poll(long)]: not ended yet.
     int PENDING = 0;
@@ -17,7 +17,8 @@ public interface Connection extends AutoCloseable {
     /// Result of [#poll(long)]: ended as `DONE`; the token is spent.
     int DONE = 1;
 
-    /// Token of an operation that was done when the `try` method returned; [#poll(long)] of it is `DONE`.
+    /// Token of an operation that was done when the `try` method returned; [#poll(long)] of it is
+    /// `DONE`.
     long ALREADY_DONE = Long.MAX_VALUE;
 
     /// Negative reason: too much is in flight; poll, then try again.
@@ -68,7 +69,8 @@ public interface Connection extends AutoCloseable {
         return write(local, remote, TransferOptions.DEFAULTS);
     }
 
-    /// Writes many pieces. Both sides hold the same number of bytes; pieces need not be equal on both.
+    /// Writes many pieces. Both sides hold the same number of bytes; pieces need not be equal on
+    /// both.
     default Transfer write(MemorySlices local, RemoteSlices remote, TransferOptions options) {
         Transfer transfer = prepareWrite(local, remote, options);
         transfer.post();
@@ -106,7 +108,8 @@ public interface Connection extends AutoCloseable {
         return transfer;
     }
 
-    /// Receives a message of at most the slice's length; [Transfer#bytesMoved()] gives the exact length.
+    /// Receives a message of at most the slice's length; [Transfer#bytesMoved()] gives the exact
+    /// length.
     default Transfer receive(long tag, MemorySlice local) {
         return receive(tag, MemorySlices.of(local), TransferOptions.DEFAULTS);
     }
@@ -118,7 +121,8 @@ public interface Connection extends AutoCloseable {
         return transfer;
     }
 
-    /// Sends a notification without a write. Notifications sent one after the other by one thread arrive in that order.
+    /// Sends a notification without a write. Notifications sent one after the other by one thread
+    /// arrive in that order.
     ///
     /// @param payload any bytes, read before this method returns; at most the peer's limit
     Transfer notifyPeer(MemorySegment payload, TransferOptions options);
@@ -153,12 +157,22 @@ public interface Connection extends AutoCloseable {
     /// Posts a write without allocating.
     ///
     /// @return a token, or a negative reason
-    long tryWrite(MemoryRegion local, long localOffset, RemoteMemory remote, long remoteOffset, long length);
+    long tryWrite(
+            MemoryRegion local,
+            long localOffset,
+            RemoteMemory remote,
+            long remoteOffset,
+            long length);
 
     /// Posts a read without allocating.
     ///
     /// @return a token, or a negative reason
-    long tryRead(MemoryRegion local, long localOffset, RemoteMemory remote, long remoteOffset, long length);
+    long tryRead(
+            MemoryRegion local,
+            long localOffset,
+            RemoteMemory remote,
+            long remoteOffset,
+            long length);
 
     /// Posts a send without allocating.
     ///
@@ -180,8 +194,8 @@ public interface Connection extends AutoCloseable {
     /// @return `PENDING`, `DONE` or a negative reason
     int poll(long token);
 
-    /// Bytes moved by the operation that the last [#poll(long)] of this connection ended; for receives the
-    /// exact length. Meant for connections whose tokens one thread polls.
+    /// Bytes moved by the operation that the last [#poll(long)] of this connection ended; for
+    /// receives the exact length. Meant for connections whose tokens one thread polls.
     long bytesMoved();
 
     /// Makes progress: takes in what has arrived, sends what waits.
@@ -209,8 +223,8 @@ public interface Connection extends AutoCloseable {
 
     // --- names ----------------------------------------------------------------------------------
 
-    /// Looks up memory that the peer published by [Endpoint#publish(String, RemoteMemory)]; waits until
-    /// it is there.
+    /// Looks up memory that the peer published by [Endpoint#publish(String, RemoteMemory)]; waits
+    /// until it is there.
     ///
     /// @throws TelpherException.TimedOut when it was not published in time
     RemoteMemory lookup(String name, Duration atMost);
@@ -229,8 +243,8 @@ public interface Connection extends AutoCloseable {
     /// @return why the connection ended, or null
     @Nullable TelpherException failure();
 
-    /// Ends the connection in both directions: pending transfers fail with [TelpherException.Closed].
-    /// Returns within the drain limit. Closing again does nothing.
+    /// Ends the connection in both directions: pending transfers fail with
+    /// [TelpherException.Closed]. Returns within the drain limit. Closing again does nothing.
     @Override
     void close();
 }

@@ -5,12 +5,17 @@ import java.util.List;
 /// Counters of one connection, read at one moment.
 ///
 /// @param bytesSent payload bytes sent or stored into the peer's memory
-/// @param bytesReceived payload bytes received from the peer (bytes that a peer stores by itself are not seen)
+/// @param bytesReceived payload bytes received from the peer (bytes that a peer stores by itself
+///     are not seen)
 /// @param transfersDone transfers that ended as `DONE`
 /// @param transfersFailed transfers that ended otherwise
 /// @param lanes a line for each lane
 public record ConnectionMetrics(
-        long bytesSent, long bytesReceived, long transfersDone, long transfersFailed, List<Lane> lanes) {
+        long bytesSent,
+        long bytesReceived,
+        long transfersDone,
+        long transfersFailed,
+        List<Lane> lanes) {
     /// Counters of one lane.
     ///
     /// @param description both ends

@@ -2,8 +2,8 @@ package io.telpher;
 
 import java.util.Objects;
 
-/// A change of a 64-bit word in the target's memory, made after every byte of its transfer is there.
-/// The target sees the bytes once it has read the new value with acquire semantics.
+/// A change of a 64-bit word in the target's memory, made after every byte of its transfer is
+/// there. The target sees the bytes once it has read the new value with acquire semantics.
 ///
 /// @param memory the word: at least 8 bytes, and its address is a multiple of 8
 /// @param kind how the value is applied

@@ -37,8 +37,9 @@ public interface Endpoint extends AutoCloseable {
     /// Registers the caller's memory for reading and writing by peers.
     MemoryRegion register(MemorySegment memory);
 
-    /// Registers the caller's memory: a native segment of a shared, automatic or global arena, or a mapped file.
-    /// The same memory may be registered several times; each region is closed on its own.
+    /// Registers the caller's memory: a native segment of a shared, automatic or global arena, or a
+    /// mapped file. The same memory may be registered several times; each region is closed on its
+    /// own.
     ///
     /// @throws IllegalArgumentException for heap memory and for segments confined to a thread
     MemoryRegion register(MemorySegment memory, Access access);
@@ -48,13 +49,14 @@ public interface Endpoint extends AutoCloseable {
     /// @throws IllegalArgumentException when the buffer is not direct
     default MemoryRegion register(ByteBuffer buffer) {
         if (!buffer.isDirect()) {
-            throw new IllegalArgumentException("only direct buffers can be registered: allocateDirect");
+            throw new IllegalArgumentException(
+                    "only direct buffers can be registered: allocateDirect");
         }
         return register(MemorySegment.ofBuffer(buffer));
     }
 
-    /// Makes memory known to all peers by name; they find it by [Connection#lookup(String, Duration)].
-    /// Publishing a name again replaces it.
+    /// Makes memory known to all peers by name; they find it by [Connection#lookup(String,
+    /// Duration)]. Publishing a name again replaces it.
     void publish(String name, RemoteMemory memory);
 
     /// Publishes a whole region.
@@ -70,8 +72,8 @@ public interface Endpoint extends AutoCloseable {
     /// Connects: tries the ways that both sides have, best first and several at once. When the peer
     /// connects at the same time both get the same connection.
     ///
-    /// @throws TelpherException.ConnectFailed when no way works (names every one that was tried), or when the
-    ///     peer has restarted and another incarnation answers
+    /// @throws TelpherException.ConnectFailed when no way works (names every one that was tried),
+    ///     or when the peer has restarted and another incarnation answers
     /// @throws TelpherException.TimedOut when the deadline passed
     /// @throws TelpherException.AccessDenied when the peer refused the secret
     Connection connect(EndpointAddress peer, Duration atMost);
@@ -84,8 +86,8 @@ public interface Endpoint extends AutoCloseable {
     /// @return what this endpoint was opened with
     EndpointOptions options();
 
-    /// Closes connections, regions and listeners, in this order, each within its limit. Closing again
-    /// does nothing.
+    /// Closes connections, regions and listeners, in this order, each within its limit. Closing
+    /// again does nothing.
     @Override
     void close();
 }

@@ -4,8 +4,9 @@ import io.telpher.internal.wire.AddressCodec;
 import java.util.Base64;
 import java.util.HexFormat;
 
-/// Every way to reach an endpoint, its incarnation and its secret, as opaque bytes. Holding it is the
-/// permission to connect: pass it on like a password. [#toString()] hides the secret, [#text()] does not.
+/// Every way to reach an endpoint, its incarnation and its secret, as opaque bytes. Holding it is
+/// the permission to connect: pass it on like a password. [#toString()] hides the secret, [#text()]
+/// does not.
 public final class EndpointAddress {
     private static final String PREFIX = "telpher1:";
 
@@ -32,7 +33,9 @@ public final class EndpointAddress {
         String stripped = text.strip();
         if (!stripped.startsWith(PREFIX)) {
             throw new IllegalArgumentException(
-                    "an endpoint address starts with '" + PREFIX + "'; for HOST:PORT use EndpointAddress.of");
+                    "an endpoint address starts with '"
+                            + PREFIX
+                            + "'; for HOST:PORT use EndpointAddress.of");
         }
         return ofBytes(Base64.getUrlDecoder().decode(stripped.substring(PREFIX.length())));
     }
@@ -56,7 +59,8 @@ public final class EndpointAddress {
         return PREFIX + Base64.getUrlEncoder().withoutPadding().encodeToString(bytes);
     }
 
-    /// @return the endpoint's incarnation: a number that no other endpoint and no restart shares; 0 when unknown
+    /// @return the endpoint's incarnation: a number that no other endpoint and no restart shares; 0
+    ///     when unknown
     public long incarnation() {
         return decoded.incarnation();
     }

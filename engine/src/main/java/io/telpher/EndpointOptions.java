@@ -12,7 +12,8 @@ import org.jspecify.annotations.Nullable;
 /// @param secret what peers must hold to connect, 16 to 64 bytes; null: the endpoint makes one
 /// @param transports allowed transports by name (`shm`, `tcp`), empty for all
 /// @param paths allowed paths by name (`self`, `mapped`, `cma`, `shm-ring`, `tcp`), empty for all
-/// @param interfaces network interfaces to use, by name (`eth0`) or subnet (`10.1.0.0/16`), empty for all
+/// @param interfaces network interfaces to use, by name (`eth0`) or subnet (`10.1.0.0/16`), empty
+///     for all
 /// @param port TCP port to listen on; 0: the system chooses
 /// @param lanes bulk lanes for each pair of network addresses; 0: chosen by the link's speed
 /// @param maxSockets most TCP sockets for one peer
@@ -22,8 +23,8 @@ import org.jspecify.annotations.Nullable;
 /// @param drainLimit most time between a deadline or cancellation and the terminal state
 /// @param spin how long a waiting thread polls before it parks
 /// @param maxNotification largest notification that peers may send, in bytes
-/// @param socketDirectory folder for the same-host socket, for containers that share nothing but a folder;
-///     null: an abstract name, which leaves no file
+/// @param socketDirectory folder for the same-host socket, for containers that share nothing but a
+///     folder; null: an abstract name, which leaves no file
 /// @param hugePages whether memory that Telpher allocates asks for huge pages
 public record EndpointOptions(
         byte @Nullable [] secret,
@@ -64,7 +65,8 @@ public record EndpointOptions(
     public EndpointOptions {
         if (secret != null) {
             if (secret.length < 16 || secret.length > 64) {
-                throw new IllegalArgumentException("a secret has 16 to 64 bytes, this one has " + secret.length);
+                throw new IllegalArgumentException(
+                        "a secret has 16 to 64 bytes, this one has " + secret.length);
             }
             secret = secret.clone();
         }
@@ -95,10 +97,11 @@ public record EndpointOptions(
         }
     }
 
-    /// The defaults, changed by the variables `TELPHER_SECRET` (text of 16 to 64 bytes), `TELPHER_TRANSPORTS`,
-    /// `TELPHER_PATHS`, `TELPHER_INTERFACES` (else `NCCL_SOCKET_IFNAME` where it is a plain list), all comma-separated,
-    /// `TELPHER_PORT`, `TELPHER_LANES`, `TELPHER_DEADLINE`, `TELPHER_CONNECT_DEADLINE`, `TELPHER_LIVENESS` (seconds, or with
-    /// a unit: `500ms`).
+    /// The defaults, changed by the variables `TELPHER_SECRET` (text of 16 to 64 bytes),
+    /// `TELPHER_TRANSPORTS`, `TELPHER_PATHS`, `TELPHER_INTERFACES` (else `NCCL_SOCKET_IFNAME` where
+    /// it is a plain list), all comma-separated, `TELPHER_PORT`, `TELPHER_LANES`,
+    /// `TELPHER_DEADLINE`, `TELPHER_CONNECT_DEADLINE`, `TELPHER_LIVENESS` (seconds, or with a unit:
+    /// `500ms`).
     ///
     /// @throws IllegalArgumentException when a `TELPHER_` variable cannot be understood
     public static EndpointOptions fromEnvironment() {
@@ -115,7 +118,9 @@ public record EndpointOptions(
         options = options.withPaths(list(env, "TELPHER_PATHS"));
         List<String> interfaces = list(env, "TELPHER_INTERFACES");
         String nccl = env.get("NCCL_SOCKET_IFNAME");
-        if (interfaces.isEmpty() && nccl != null && nccl.matches("=?[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*")) {
+        if (interfaces.isEmpty()
+                && nccl != null
+                && nccl.matches("=?[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*")) {
             interfaces = List.of(nccl.replaceFirst("^=", "").split(","));
         }
         options = options.withInterfaces(interfaces);
@@ -153,95 +158,334 @@ public record EndpointOptions(
         String text = value.strip().toLowerCase(Locale.ROOT);
         try {
             if (text.endsWith("ms")) {
-                return Duration.ofMillis(Long.parseLong(text.substring(0, text.length() - 2).strip()));
+                return Duration.ofMillis(
+                        Long.parseLong(text.substring(0, text.length() - 2).strip()));
             }
-            String seconds = text.endsWith("s") ? text.substring(0, text.length() - 1).strip() : text;
+            String seconds =
+                    text.endsWith("s") ? text.substring(0, text.length() - 1).strip() : text;
             return Duration.ofNanos(Math.round(Double.parseDouble(seconds) * 1e9));
         } catch (NumberFormatException e) {
             throw new IllegalArgumentException(
-                    name + "=" + value + " is not a time: write seconds (2.5) or milliseconds (500ms)", e);
+                    name
+                            + "="
+                            + value
+                            + " is not a time: write seconds (2.5) or milliseconds (500ms)",
+                    e);
         }
     }
 
     /// @return the same with another `secret`
     public EndpointOptions withSecret(byte @Nullable [] value) {
-        return new EndpointOptions(value, transports, paths, interfaces, port, lanes, maxSockets, deadline, connectDeadline, liveness, drainLimit, spin, maxNotification, socketDirectory, hugePages);
+        return new EndpointOptions(
+                value,
+                transports,
+                paths,
+                interfaces,
+                port,
+                lanes,
+                maxSockets,
+                deadline,
+                connectDeadline,
+                liveness,
+                drainLimit,
+                spin,
+                maxNotification,
+                socketDirectory,
+                hugePages);
     }
 
     /// @return the same with another `transports`
     public EndpointOptions withTransports(List<String> value) {
-        return new EndpointOptions(secret, value, paths, interfaces, port, lanes, maxSockets, deadline, connectDeadline, liveness, drainLimit, spin, maxNotification, socketDirectory, hugePages);
+        return new EndpointOptions(
+                secret,
+                value,
+                paths,
+                interfaces,
+                port,
+                lanes,
+                maxSockets,
+                deadline,
+                connectDeadline,
+                liveness,
+                drainLimit,
+                spin,
+                maxNotification,
+                socketDirectory,
+                hugePages);
     }
 
     /// @return the same with another `paths`
     public EndpointOptions withPaths(List<String> value) {
-        return new EndpointOptions(secret, transports, value, interfaces, port, lanes, maxSockets, deadline, connectDeadline, liveness, drainLimit, spin, maxNotification, socketDirectory, hugePages);
+        return new EndpointOptions(
+                secret,
+                transports,
+                value,
+                interfaces,
+                port,
+                lanes,
+                maxSockets,
+                deadline,
+                connectDeadline,
+                liveness,
+                drainLimit,
+                spin,
+                maxNotification,
+                socketDirectory,
+                hugePages);
     }
 
     /// @return the same with another `interfaces`
     public EndpointOptions withInterfaces(List<String> value) {
-        return new EndpointOptions(secret, transports, paths, value, port, lanes, maxSockets, deadline, connectDeadline, liveness, drainLimit, spin, maxNotification, socketDirectory, hugePages);
+        return new EndpointOptions(
+                secret,
+                transports,
+                paths,
+                value,
+                port,
+                lanes,
+                maxSockets,
+                deadline,
+                connectDeadline,
+                liveness,
+                drainLimit,
+                spin,
+                maxNotification,
+                socketDirectory,
+                hugePages);
     }
 
     /// @return the same with another `port`
     public EndpointOptions withPort(int value) {
-        return new EndpointOptions(secret, transports, paths, interfaces, value, lanes, maxSockets, deadline, connectDeadline, liveness, drainLimit, spin, maxNotification, socketDirectory, hugePages);
+        return new EndpointOptions(
+                secret,
+                transports,
+                paths,
+                interfaces,
+                value,
+                lanes,
+                maxSockets,
+                deadline,
+                connectDeadline,
+                liveness,
+                drainLimit,
+                spin,
+                maxNotification,
+                socketDirectory,
+                hugePages);
     }
 
     /// @return the same with another `lanes`
     public EndpointOptions withLanes(int value) {
-        return new EndpointOptions(secret, transports, paths, interfaces, port, value, maxSockets, deadline, connectDeadline, liveness, drainLimit, spin, maxNotification, socketDirectory, hugePages);
+        return new EndpointOptions(
+                secret,
+                transports,
+                paths,
+                interfaces,
+                port,
+                value,
+                maxSockets,
+                deadline,
+                connectDeadline,
+                liveness,
+                drainLimit,
+                spin,
+                maxNotification,
+                socketDirectory,
+                hugePages);
     }
 
     /// @return the same with another `maxSockets`
     public EndpointOptions withMaxSockets(int value) {
-        return new EndpointOptions(secret, transports, paths, interfaces, port, lanes, value, deadline, connectDeadline, liveness, drainLimit, spin, maxNotification, socketDirectory, hugePages);
+        return new EndpointOptions(
+                secret,
+                transports,
+                paths,
+                interfaces,
+                port,
+                lanes,
+                value,
+                deadline,
+                connectDeadline,
+                liveness,
+                drainLimit,
+                spin,
+                maxNotification,
+                socketDirectory,
+                hugePages);
     }
 
     /// @return the same with another `deadline`
     public EndpointOptions withDeadline(Duration value) {
-        return new EndpointOptions(secret, transports, paths, interfaces, port, lanes, maxSockets, value, connectDeadline, liveness, drainLimit, spin, maxNotification, socketDirectory, hugePages);
+        return new EndpointOptions(
+                secret,
+                transports,
+                paths,
+                interfaces,
+                port,
+                lanes,
+                maxSockets,
+                value,
+                connectDeadline,
+                liveness,
+                drainLimit,
+                spin,
+                maxNotification,
+                socketDirectory,
+                hugePages);
     }
 
     /// @return the same with another `connectDeadline`
     public EndpointOptions withConnectDeadline(Duration value) {
-        return new EndpointOptions(secret, transports, paths, interfaces, port, lanes, maxSockets, deadline, value, liveness, drainLimit, spin, maxNotification, socketDirectory, hugePages);
+        return new EndpointOptions(
+                secret,
+                transports,
+                paths,
+                interfaces,
+                port,
+                lanes,
+                maxSockets,
+                deadline,
+                value,
+                liveness,
+                drainLimit,
+                spin,
+                maxNotification,
+                socketDirectory,
+                hugePages);
     }
 
     /// @return the same with another `liveness`
     public EndpointOptions withLiveness(Duration value) {
-        return new EndpointOptions(secret, transports, paths, interfaces, port, lanes, maxSockets, deadline, connectDeadline, value, drainLimit, spin, maxNotification, socketDirectory, hugePages);
+        return new EndpointOptions(
+                secret,
+                transports,
+                paths,
+                interfaces,
+                port,
+                lanes,
+                maxSockets,
+                deadline,
+                connectDeadline,
+                value,
+                drainLimit,
+                spin,
+                maxNotification,
+                socketDirectory,
+                hugePages);
     }
 
     /// @return the same with another `drainLimit`
     public EndpointOptions withDrainLimit(Duration value) {
-        return new EndpointOptions(secret, transports, paths, interfaces, port, lanes, maxSockets, deadline, connectDeadline, liveness, value, spin, maxNotification, socketDirectory, hugePages);
+        return new EndpointOptions(
+                secret,
+                transports,
+                paths,
+                interfaces,
+                port,
+                lanes,
+                maxSockets,
+                deadline,
+                connectDeadline,
+                liveness,
+                value,
+                spin,
+                maxNotification,
+                socketDirectory,
+                hugePages);
     }
 
     /// @return the same with another `spin`
     public EndpointOptions withSpin(Duration value) {
-        return new EndpointOptions(secret, transports, paths, interfaces, port, lanes, maxSockets, deadline, connectDeadline, liveness, drainLimit, value, maxNotification, socketDirectory, hugePages);
+        return new EndpointOptions(
+                secret,
+                transports,
+                paths,
+                interfaces,
+                port,
+                lanes,
+                maxSockets,
+                deadline,
+                connectDeadline,
+                liveness,
+                drainLimit,
+                value,
+                maxNotification,
+                socketDirectory,
+                hugePages);
     }
 
     /// @return the same with another `maxNotification`
     public EndpointOptions withMaxNotification(int value) {
-        return new EndpointOptions(secret, transports, paths, interfaces, port, lanes, maxSockets, deadline, connectDeadline, liveness, drainLimit, spin, value, socketDirectory, hugePages);
+        return new EndpointOptions(
+                secret,
+                transports,
+                paths,
+                interfaces,
+                port,
+                lanes,
+                maxSockets,
+                deadline,
+                connectDeadline,
+                liveness,
+                drainLimit,
+                spin,
+                value,
+                socketDirectory,
+                hugePages);
     }
 
     /// @return the same with another `socketDirectory`
     public EndpointOptions withSocketDirectory(@Nullable String value) {
-        return new EndpointOptions(secret, transports, paths, interfaces, port, lanes, maxSockets, deadline, connectDeadline, liveness, drainLimit, spin, maxNotification, value, hugePages);
+        return new EndpointOptions(
+                secret,
+                transports,
+                paths,
+                interfaces,
+                port,
+                lanes,
+                maxSockets,
+                deadline,
+                connectDeadline,
+                liveness,
+                drainLimit,
+                spin,
+                maxNotification,
+                value,
+                hugePages);
     }
 
     /// @return the same with another `hugePages`
     public EndpointOptions withHugePages(boolean value) {
-        return new EndpointOptions(secret, transports, paths, interfaces, port, lanes, maxSockets, deadline, connectDeadline, liveness, drainLimit, spin, maxNotification, socketDirectory, value);
+        return new EndpointOptions(
+                secret,
+                transports,
+                paths,
+                interfaces,
+                port,
+                lanes,
+                maxSockets,
+                deadline,
+                connectDeadline,
+                liveness,
+                drainLimit,
+                spin,
+                maxNotification,
+                socketDirectory,
+                value);
     }
 
     /// Leaves the secret out.
     @Override
     public String toString() {
         return "EndpointOptions[transports=%s, paths=%s, interfaces=%s, port=%d, lanes=%d, deadline=%s, connectDeadline=%s, liveness=%s]"
-                .formatted(transports, paths, interfaces, port, lanes, deadline, connectDeadline, liveness);
+                .formatted(
+                        transports,
+                        paths,
+                        interfaces,
+                        port,
+                        lanes,
+                        deadline,
+                        connectDeadline,
+                        liveness);
     }
 }

@@ -7,7 +7,8 @@ import java.lang.foreign.MemorySegment;
 /// Thread-safe. The region keeps the memory alive that Telpher allocated; memory that the caller
 /// registered belongs to the caller and must stay valid until [#close()] has returned.
 public interface MemoryRegion extends AutoCloseable {
-    /// @return the registered bytes; they may be read and written at any time, races are the caller's
+    /// @return the registered bytes; they may be read and written at any time, races are the
+    ///     caller's
     MemorySegment segment();
 
     /// @return size in bytes
@@ -39,9 +40,9 @@ public interface MemoryRegion extends AutoCloseable {
     /// within the drain limit. Memory that Telpher allocated is unmapped, and its segment becomes
     /// invalid. Closing again does nothing.
     ///
-    /// @throws TelpherException.RegionBusy when a peer on this host is in the middle of a copy that cannot be
-    ///     taken from it (path `cma`): the region is closed for everything new, but the memory must stay;
-    ///     close again later
+    /// @throws TelpherException.RegionBusy when a peer on this host is in the middle of a copy that
+    ///     cannot be taken from it (path `cma`): the region is closed for everything new, but the
+    ///     memory must stay; close again later
     @Override
     void close();
 }

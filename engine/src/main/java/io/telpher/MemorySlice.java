@@ -18,7 +18,8 @@ public record MemorySlice(MemoryRegion region, long offset, long length) {
     static void checkRange(long offset, long length, long size) {
         if (offset < 0 || length < 0 || offset > size || length > size - offset) {
             throw new IndexOutOfBoundsException(
-                    "offset %d and length %d do not fit into %d bytes".formatted(offset, length, size));
+                    "offset %d and length %d do not fit into %d bytes"
+                            .formatted(offset, length, size));
         }
     }
 }

@@ -3,8 +3,8 @@ package io.telpher;
 import java.util.List;
 import java.util.Objects;
 
-/// Several ranges of local memory, read or written one after the other as if they were one: the local
-/// side of a vectored transfer. Immutable; making it costs, using it again does not.
+/// Several ranges of local memory, read or written one after the other as if they were one: the
+/// local side of a vectored transfer. Immutable; making it costs, using it again does not.
 public final class MemorySlices {
     private final MemoryRegion[] regions;
     private final long[] offsets;
@@ -17,7 +17,12 @@ public final class MemorySlices {
     private final long[] starts;
 
     private MemorySlices(
-            MemoryRegion[] regions, long[] offsets, long[] lengths, int count, long stride, long total) {
+            MemoryRegion[] regions,
+            long[] offsets,
+            long[] lengths,
+            int count,
+            long stride,
+            long total) {
         this.regions = regions;
         this.offsets = offsets;
         this.lengths = lengths;
@@ -54,7 +59,8 @@ public final class MemorySlices {
     /// @param region the memory
     /// @param offset first byte of the first piece
     /// @param pieceLength bytes of each piece
-    /// @param stride bytes from the start of one piece to the start of the next; at least `pieceLength`
+    /// @param stride bytes from the start of one piece to the start of the next; at least
+    ///     `pieceLength`
     /// @param count how many pieces
     public static MemorySlices strided(
             MemoryRegion region, long offset, long pieceLength, long stride, int count) {
@@ -96,7 +102,9 @@ public final class MemorySlices {
                             .formatted(count, pieceLength, stride));
         }
         long extent =
-                count == 0 ? 0 : Math.addExact(Math.multiplyExact(stride, (long) count - 1), pieceLength);
+                count == 0
+                        ? 0
+                        : Math.addExact(Math.multiplyExact(stride, (long) count - 1), pieceLength);
         MemorySlice.checkRange(offset, extent, size);
         return Math.multiplyExact(pieceLength, (long) count);
     }

@@ -4,12 +4,12 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Objects;
 
-/// A peer's region, or a range of it, as the peer described it: a value that travels as [#SIZE] bytes
-/// by any means. It names one life of one region: after the region was closed, or its owner restarted,
-/// every use of it fails with [TelpherException.StaleRegion] and touches nothing.
+/// A peer's region, or a range of it, as the peer described it: a value that travels as [#SIZE]
+/// bytes by any means. It names one life of one region: after the region was closed, or its owner
+/// restarted, every use of it fails with [TelpherException.StaleRegion] and touches nothing.
 ///
-/// Layout, little-endian: incarnation 8, region 4, generation 4, key 8, offset 8, length 8, access 1,
-/// reserved 7.
+/// Layout, little-endian: incarnation 8, region 4, generation 4, key 8, offset 8, length 8, access
+/// 1, reserved 7.
 public final class RemoteMemory {
     /// Bytes of the encoded form.
     public static final int SIZE = 48;
@@ -22,7 +22,8 @@ public final class RemoteMemory {
     private final long length;
     private final Access access;
 
-    /// Describes memory. Programs get descriptors from [MemoryRegion#remote()] or [#ofBytes(byte[])].
+    /// Describes memory. Programs get descriptors from [MemoryRegion#remote()] or
+    /// [#ofBytes(byte[])].
     ///
     /// @param incarnation the owner's incarnation
     /// @param region the region's index at its owner
@@ -32,10 +33,17 @@ public final class RemoteMemory {
     /// @param length bytes
     /// @param access what the owner allows
     public RemoteMemory(
-            long incarnation, int region, int generation, long key, long offset, long length, Access access) {
+            long incarnation,
+            int region,
+            int generation,
+            long key,
+            long offset,
+            long length,
+            Access access) {
         if (region < 0 || offset < 0 || length < 0 || offset + length < 0) {
             throw new IllegalArgumentException(
-                    "not a memory descriptor: region %d, offset %d, length %d".formatted(region, offset, length));
+                    "not a memory descriptor: region %d, offset %d, length %d"
+                            .formatted(region, offset, length));
         }
         this.incarnation = incarnation;
         this.region = region;
@@ -65,13 +73,19 @@ public final class RemoteMemory {
         if (access < 0 || access >= Access.values().length) {
             throw new IllegalArgumentException("not a memory descriptor: access code " + access);
         }
-        return new RemoteMemory(incarnation, region, generation, key, offset, length, Access.values()[access]);
+        return new RemoteMemory(
+                incarnation, region, generation, key, offset, length, Access.values()[access]);
     }
 
     /// @return the encoded form, [#SIZE] bytes
     public byte[] toBytes() {
         ByteBuffer out = ByteBuffer.allocate(SIZE).order(ByteOrder.LITTLE_ENDIAN);
-        out.putLong(incarnation).putInt(region).putInt(generation).putLong(key).putLong(offset).putLong(length);
+        out.putLong(incarnation)
+                .putInt(region)
+                .putInt(generation)
+                .putLong(key)
+                .putLong(offset)
+                .putLong(length);
         out.put((byte) access.ordinal());
         return out.array();
     }

@@ -3,8 +3,8 @@ package io.telpher;
 import java.util.List;
 import java.util.Objects;
 
-/// Several ranges of one peer's memory, taken one after the other as if they were one: the remote side
-/// of a vectored transfer. Immutable; making it costs, using it again does not.
+/// Several ranges of one peer's memory, taken one after the other as if they were one: the remote
+/// side of a vectored transfer. Immutable; making it costs, using it again does not.
 public final class RemoteSlices {
     private final RemoteMemory[] pieces;
     private final long pieceLength;
@@ -15,7 +15,8 @@ public final class RemoteSlices {
     /// First byte of each piece in the stream of all bytes; empty when the pieces are strided.
     private final long[] starts;
 
-    private RemoteSlices(RemoteMemory[] pieces, long pieceLength, int count, long stride, long total) {
+    private RemoteSlices(
+            RemoteMemory[] pieces, long pieceLength, int count, long stride, long total) {
         this.pieces = pieces;
         this.pieceLength = pieceLength;
         this.count = count;
@@ -51,9 +52,11 @@ public final class RemoteSlices {
     ///
     /// @param memory the memory; the first piece starts at its first byte
     /// @param pieceLength bytes of each piece
-    /// @param stride bytes from the start of one piece to the start of the next; at least `pieceLength`
+    /// @param stride bytes from the start of one piece to the start of the next; at least
+    ///     `pieceLength`
     /// @param count how many pieces
-    public static RemoteSlices strided(RemoteMemory memory, long pieceLength, long stride, int count) {
+    public static RemoteSlices strided(
+            RemoteMemory memory, long pieceLength, long stride, int count) {
         Objects.requireNonNull(memory, "memory");
         long total = MemorySlices.checkStrided(0, pieceLength, stride, count, memory.length());
         return new RemoteSlices(new RemoteMemory[] {memory}, pieceLength, count, stride, total);

@@ -2,15 +2,14 @@ package io.telpher;
 
 import java.util.List;
 
-/// Everything that goes wrong in Telpher beyond wrong arguments. The message names the thing, the value
-/// and, where there is one, the remedy.
+/// Everything that goes wrong in Telpher beyond wrong arguments. The message names the thing, the
+/// value and, where there is one, the remedy.
 public abstract sealed class TelpherException extends RuntimeException {
     private static final long serialVersionUID = 1L;
 
     private TelpherException(String message) {
         super(message);
     }
-
 
     /// The peer died, restarted or cannot be reached any more.
     public static final class PeerLost extends TelpherException {
@@ -42,7 +41,8 @@ public abstract sealed class TelpherException extends RuntimeException {
         }
     }
 
-    /// The owner does not allow this: wrong secret, wrong key, no right to read or write, outside the region.
+    /// The owner does not allow this: wrong secret, wrong key, no right to read or write, outside
+    /// the region.
     public static final class AccessDenied extends TelpherException {
         private static final long serialVersionUID = 1L;
 

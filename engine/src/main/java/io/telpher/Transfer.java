@@ -5,13 +5,13 @@ import java.util.concurrent.CompletionStage;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
-/// One operation. It ends exactly once per posting, as `DONE`, `FAILED`, `TIMED_OUT` or `CANCELLED`,
-/// by its deadline plus the drain limit at the latest; from then on no byte of the caller's memory is
-/// touched by it.
+/// One operation. It ends exactly once per posting, as `DONE`, `FAILED`, `TIMED_OUT` or
+/// `CANCELLED`, by its deadline plus the drain limit at the latest; from then on no byte of the
+/// caller's memory is touched by it.
 ///
 /// A transfer from one of the `prepare` methods is `IDLE`; [#post()] starts it, and starts it again
-/// once it has ended. The others are posted when the caller gets them. Thread-safe, but posting again
-/// while another thread still looks at the previous result is the caller's race.
+/// once it has ended. The others are posted when the caller gets them. Thread-safe, but posting
+/// again while another thread still looks at the previous result is the caller's race.
 public interface Transfer {
     /// Posts a prepared or ended transfer. Allocates nothing.
     ///
@@ -38,12 +38,13 @@ public interface Transfer {
     /// @return whether it has ended, in whatever way
     boolean await(Duration atMost);
 
-    /// @return a stage that completes with this transfer when it is done, or exceptionally with its error
+    /// @return a stage that completes with this transfer when it is done, or exceptionally with its
+    ///     error
     CompletionStage<Transfer> completion();
 
-    /// Runs an action once when the current posting ends, in whatever way; at once when it has ended
-    /// already. It runs on an engine thread or on whichever thread makes progress, must not block, and
-    /// may post other transfers.
+    /// Runs an action once when the current posting ends, in whatever way; at once when it has
+    /// ended already. It runs on an engine thread or on whichever thread makes progress, must not
+    /// block, and may post other transfers.
     void onEnd(Consumer<Transfer> action);
 
     /// Asks for an early end. The terminal state follows within the drain limit.

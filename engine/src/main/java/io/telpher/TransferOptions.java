@@ -8,17 +8,18 @@ import org.jspecify.annotations.Nullable;
 ///
 /// @param deadline time from posting until the transfer is revoked; null for the endpoint's default
 /// @param priority who goes first
-/// @param notification bytes that the target gets as a [Notification] after all bytes of a write; read
-///     when the transfer is posted; null for none. Writes only
-/// @param counter word in the target's memory that is changed after all bytes of a write; null for none.
-///     Writes only
+/// @param notification bytes that the target gets as a [Notification] after all bytes of a write;
+///     read when the transfer is posted; null for none. Writes only
+/// @param counter word in the target's memory that is changed after all bytes of a write; null for
+///     none. Writes only
 public record TransferOptions(
         @Nullable Duration deadline,
         Priority priority,
         @Nullable MemorySegment notification,
         @Nullable CounterUpdate counter) {
     /// The endpoint's deadline, normal priority, no notification, no counter.
-    public static final TransferOptions DEFAULTS = new TransferOptions(null, Priority.NORMAL, null, null);
+    public static final TransferOptions DEFAULTS =
+            new TransferOptions(null, Priority.NORMAL, null, null);
 
     /// @return the same with this deadline
     public TransferOptions withDeadline(Duration value) {

@@ -1,6 +1,7 @@
 package io.telpher.spi;
 
-/// A fresh byte stream to a peer, before and while the engine authenticates: blocking, used by one thread.
+/// A fresh byte stream to a peer, before and while the engine authenticates: blocking, used by one
+/// thread.
 public interface Channel extends AutoCloseable {
     /// Sends all bytes.
     ///

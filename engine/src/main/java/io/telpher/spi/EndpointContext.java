@@ -18,11 +18,12 @@ public interface EndpointContext {
     /// @return for whatever may block
     Executor control();
 
-    /// @return the registered region with that index if its generation and key are right and it is open, else null
+    /// @return the registered region with that index if its generation and key are right and it is
+    ///     open, else null
     @Nullable LocalRegion region(int index, int generation, long key);
 
-    /// Calls `ready` on the progress thread whenever the descriptor is readable, has hung up or has failed, until
-    /// [#unwatch(int)]. Level-triggered; `ready` must not block.
+    /// Calls `ready` on the progress thread whenever the descriptor is readable, has hung up or has
+    /// failed, until [#unwatch(int)]. Level-triggered; `ready` must not block.
     void watch(int descriptor, Runnable ready);
 
     /// Ends [#watch(int, Runnable)]; the descriptor may be closed afterwards.

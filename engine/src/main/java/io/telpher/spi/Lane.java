@@ -3,12 +3,14 @@ package io.telpher.spi;
 import java.lang.foreign.MemorySegment;
 import org.jspecify.annotations.Nullable;
 
-/// An ordered, reliable carrier of frames: it delivers in order or is dead. A frame is a header of [#HEADER] bytes, whose
-/// bytes 4 to 7 hold the payload's length, and its payload. The first 8 bytes of a header are never all zero.
+/// An ordered, reliable carrier of frames: it delivers in order or is dead. A frame is a header of
+/// [#HEADER] bytes, whose bytes 4 to 7 hold the payload's length, and its payload. The first 8
+/// bytes of a header are never all zero.
 ///
-/// The engine holds the lane's send token around [#send], [#flush] and [#releaseOutbound], and its poll token around
-/// [#poll], [#discardInbound], [#confirm], [#park] and [#unpark], so each half is used by one thread at a time, while the
-/// two halves may be used at the same time. No method blocks.
+/// The engine holds the lane's send token around [#send], [#flush] and [#releaseOutbound], and its
+/// poll token around [#poll], [#discardInbound], [#confirm], [#park] and [#unpark], so each half is
+/// used by one thread at a time, while the two halves may be used at the same time. No method
+/// blocks.
 public interface Lane extends AutoCloseable {
     /// Bytes of a frame's header.
     int HEADER = 64;
@@ -31,8 +33,8 @@ public interface Lane extends AutoCloseable {
     /// @return the largest payload of one frame
     int maxPayload();
 
-    /// Takes one frame. The header is copied. The payload is copied, or read until it is written out; until then the
-    /// lane takes no other frame, and `owner` names it for [#releaseOutbound].
+    /// Takes one frame. The header is copied. The payload is copied, or read until it is written
+    /// out; until then the lane takes no other frame, and `owner` names it for [#releaseOutbound].
     ///
     /// @param header memory that holds the header
     /// @param at where it starts
@@ -40,12 +42,19 @@ public interface Lane extends AutoCloseable {
     /// @param offset where it starts
     /// @param length payload bytes
     /// @param owner whose memory the payload is, or null when it is the engine's
-    int send(MemorySegment header, long at, MemorySegment payload, long offset, int length, @Nullable Object owner);
+    int send(
+            MemorySegment header,
+            long at,
+            MemorySegment payload,
+            long offset,
+            int length,
+            @Nullable Object owner);
 
     /// Hands everything taken so far to the link as far as it goes.
     int flush();
 
-    /// Copies what is left of an owner's payload into the lane's own memory, so that the owner's is not read any more.
+    /// Copies what is left of an owner's payload into the lane's own memory, so that the owner's is
+    /// not read any more.
     void releaseOutbound(Object owner);
 
     /// Takes in at most `limit` frames.
@@ -56,19 +65,23 @@ public interface Lane extends AutoCloseable {
     /// Turns the rest of the frame that is being received away from an owner's memory.
     void discardInbound(Object owner);
 
-    /// @return whether [#confirm] tells the peer by itself what was applied; else the engine sends frames for that
+    /// @return whether [#confirm] tells the peer by itself what was applied; else the engine sends
+    ///     frames for that
     boolean confirmsNatively();
 
-    /// Tells the peer that all frames up to this number were applied. Only when [#confirmsNatively()].
+    /// Tells the peer that all frames up to this number were applied. Only when
+    /// [#confirmsNatively()].
     void confirm(long sequence);
 
     /// @return what the peer's lane passed to [#confirm] last
     long confirmed();
 
-    /// @return a descriptor that becomes readable when [#poll] has work or the lane died, once [#park] returned true
+    /// @return a descriptor that becomes readable when [#poll] has work or the lane died, once
+    ///     [#park] returned true
     int descriptor();
 
-    /// @return whether the descriptor must also be watched for being writable, since [#flush] left something over
+    /// @return whether the descriptor must also be watched for being writable, since [#flush] left
+    ///     something over
     boolean wantsWrite();
 
     /// Prepares for waiting on the descriptor.
@@ -81,7 +94,8 @@ public interface Lane extends AutoCloseable {
 
     /// Looks whether the far side is still there, for lanes that span hosts.
     ///
-    /// @return nanoseconds since the far side's kernel last acknowledged anything that it owed, 0 when nothing is owed
+    /// @return nanoseconds since the far side's kernel last acknowledged anything that it owed, 0
+    ///     when nothing is owed
     long silence();
 
     /// @return why the lane is dead, or null

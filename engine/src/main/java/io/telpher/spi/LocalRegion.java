@@ -17,6 +17,7 @@ public interface LocalRegion {
     /// @return what peers may do
     Access access();
 
-    /// @return descriptor of the sealed memfd that holds the region from its first byte, or -1 for foreign memory
+    /// @return descriptor of the sealed memfd that holds the region from its first byte, or -1 for
+    ///     foreign memory
     int memfd();
 }

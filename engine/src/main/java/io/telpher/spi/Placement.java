@@ -3,8 +3,8 @@ package io.telpher.spi;
 import java.lang.foreign.MemorySegment;
 import org.jspecify.annotations.Nullable;
 
-/// Where the payload of the frame goes that a lane is receiving. One per lane, used again and again; touched only by the
-/// holder of the lane's poll token.
+/// Where the payload of the frame goes that a lane is receiving. One per lane, used again and
+/// again; touched only by the holder of the lane's poll token.
 public final class Placement {
     /// What to do with the payload.
     public enum Mode {
@@ -21,9 +21,6 @@ public final class Placement {
     private long offset;
     private @Nullable Object owner;
     private boolean discarded;
-
-    /// Discards, until it is told something else.
-    public Placement() {}
 
     /// Starts as discard.
     public Placement() {}

@@ -2,7 +2,8 @@ package io.telpher.spi;
 
 import java.util.List;
 
-/// A transport's share of one endpoint: listeners, and whatever it keeps for each region. Thread-safe.
+/// A transport's share of one endpoint: listeners, and whatever it keeps for each region.
+/// Thread-safe.
 public interface TransportEndpoint extends AutoCloseable {
     /// @return what goes into the endpoint's address
     List<Locator> locators();
@@ -16,8 +17,9 @@ public interface TransportEndpoint extends AutoCloseable {
     /// @throws io.telpher.TelpherException.TimedOut at the deadline
     Channel dial(Route route, Deadline deadline);
 
-    /// Turns an authenticated channel into a link; both sides call it, and may talk over the channel first. Blocks, at
-    /// most until the deadline. The channel belongs to the link from then on, also when this fails.
+    /// Turns an authenticated channel into a link; both sides call it, and may talk over the
+    /// channel first. Blocks, at most until the deadline. The channel belongs to the link from then
+    /// on, also when this fails.
     ///
     /// @param channel from [#dial] or an accepted one
     /// @param initiator whether this side dialled
@@ -28,11 +30,12 @@ public interface TransportEndpoint extends AutoCloseable {
     /// A region was registered. Called before anybody can know of it.
     void opened(LocalRegion region);
 
-    /// A region is being closed: makes sure that no peer reaches it by itself any more. Blocks, at most until the
-    /// deadline.
+    /// A region is being closed: makes sure that no peer reaches it by itself any more. Blocks, at
+    /// most until the deadline.
     ///
     /// @return null, or who still reaches it
-    @org.jspecify.annotations.Nullable String revoke(LocalRegion region, Deadline deadline);
+    @org.jspecify.annotations.Nullable
+    String revoke(LocalRegion region, Deadline deadline);
 
     /// Stops listening and frees what is left. Links have been closed before.
     @Override

@@ -5,8 +5,9 @@ import java.lang.foreign.MemorySegment;
 
 /// One region of a peer that this side reads and writes by itself. Thread-safe.
 ///
-/// Every access is announced, so that the owner can wait for it: [#enter], then any number of copies, then [#exit]. The
-/// copies look again, at least every 4 MiB, whether the owner has closed the region.
+/// Every access is announced, so that the owner can wait for it: [#enter], then any number of
+/// copies, then [#exit]. The copies look again, at least every 4 MiB, whether the owner has closed
+/// the region.
 public interface Window extends AutoCloseable {
     /// The region was closed, or the owner is gone.
     int STALE = -1;
@@ -39,8 +40,8 @@ public interface Window extends AutoCloseable {
     /// @param offset first byte in the peer's region
     /// @param length bytes
     /// @param guard asked between slices
-    /// @return bytes copied: `length`, unless the guard stopped it or the owner closed the region; or a negative reason when
-    ///     nothing was copied at all
+    /// @return bytes copied: `length`, unless the guard stopped it or the owner closed the region;
+    ///     or a negative reason when nothing was copied at all
     long write(int ticket, MemorySegment local, long at, long offset, long length, Guard guard);
 
     /// Copies bytes of the peer's region into local memory; as [#write].
@@ -49,8 +50,8 @@ public interface Window extends AutoCloseable {
     /// @return whether [#update] works
     boolean updatesCounters();
 
-    /// Adds to or stores a 64-bit word, with release semantics: whoever reads the new value with acquire semantics sees
-    /// everything that this thread wrote before.
+    /// Adds to or stores a 64-bit word, with release semantics: whoever reads the new value with
+    /// acquire semantics sees everything that this thread wrote before.
     ///
     /// @param ticket from [#enter]
     /// @param offset of the word in the region, a multiple of 8

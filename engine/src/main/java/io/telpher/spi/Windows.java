@@ -8,7 +8,8 @@ public interface Windows extends AutoCloseable {
     ///
     /// @throws io.telpher.TelpherException.StaleRegion when the region is closed
     /// @throws io.telpher.TelpherException.AccessDenied when the key is wrong
-    /// @throws io.telpher.TelpherException.Unsupported when this region cannot be reached this way: frames are used then
+    /// @throws io.telpher.TelpherException.Unsupported when this region cannot be reached this way:
+    ///     frames are used then
     Window open(RemoteMemory memory, Deadline deadline);
 
     /// @return which paths the probe allows, and why not the others; for people

@@ -23,9 +23,10 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 
-/// The working half of a connection. `lock` guards the operations, queues and matching; each lane has tokens of its own.
-/// Order: a token may be held when the lock is taken, never the other way round; a thread holds at most one token, except for
-/// closing a lane. What needs tokens or calls back is put off to [#afterwards()].
+/// The working half of a connection. `lock` guards the operations, queues and matching; each lane
+/// has tokens of its own. Order: a token may be held when the lock is taken, never the other way
+/// round; a thread holds at most one token, except for closing a lane. What needs tokens or calls
+/// back is put off to [#afterwards()].
 abstract class ConnectionCore {
     /// Result of [#copyNow]: it has to be posted as an operation.
     static final int NOT_NOW = -200;
@@ -35,9 +36,7 @@ abstract class ConnectionCore {
 
     static {
         try {
-            POLLS =
-                    MethodHandles.lookup()
-                            .findVarHandle(ConnectionCore.class, "polls", long.class);
+            POLLS = MethodHandles.lookup().findVarHandle(ConnectionCore.class, "polls", long.class);
         } catch (ReflectiveOperationException e) {
             throw new ExceptionInInitializerError(e);
         }
@@ -197,8 +196,7 @@ abstract class ConnectionCore {
         }
         int result;
         try {
-            result =
-                    windows.copy(kind, region, localOffset, remote, remoteOffset, length);
+            result = windows.copy(kind, region, localOffset, remote, remoteOffset, length);
         } finally {
             region.exit();
         }
@@ -291,7 +289,8 @@ abstract class ConnectionCore {
         return s == null ? "" : s.lane.path();
     }
 
-    /// Carries an operation out through windows, on this thread; without lock and tokens. `op.copying` is set.
+    /// Carries an operation out through windows, on this thread; without lock and tokens.
+    /// `op.copying` is set.
     private void throughWindow(Operation op, boolean opened) {
         Direct windows = direct;
         int result = windows == null ? Direct.NO_WINDOW : windows.run(op);
@@ -365,7 +364,8 @@ abstract class ConnectionCore {
         return path.isEmpty() ? lanePath() : path;
     }
 
-    /// A send met a receive whose memory this side may reach: stores the bytes there, later and elsewhere. Under the lock.
+    /// A send met a receive whose memory this side may reach: stores the bytes there, later and
+    /// elsewhere. Under the lock.
     boolean storeLater(Operation op, RemoteMemory memory) {
         if (direct == null || memory.incarnation() != peer.incarnation()) {
             return false;
@@ -373,11 +373,12 @@ abstract class ConnectionCore {
         op.remote = memory;
         op.remoteOffset = 0;
         op.copying = true;
-        endpoint.control().execute(
-                () -> {
-                    throughWindow(op, false);
-                    afterwards();
-                });
+        endpoint.control()
+                .execute(
+                        () -> {
+                            throughWindow(op, false);
+                            afterwards();
+                        });
         return true;
     }
 
@@ -572,7 +573,8 @@ abstract class ConnectionCore {
         }
     }
 
-    // --- what the peer reports about operations; under the lock -----------------------------------
+    // --- what the peer reports about operations; under the lock
+    // -----------------------------------
 
     @Nullable Operation operation(long token) {
         return table.find(token);
@@ -692,7 +694,8 @@ abstract class ConnectionCore {
         afterwards();
     }
 
-    /// Runs a caller's action; what it throws is the caller's bug and must not end a lane or the progress thread.
+    /// Runs a caller's action; what it throws is the caller's bug and must not end a lane or the
+    /// progress thread.
     void run(Runnable action) {
         try {
             action.run();
@@ -799,14 +802,12 @@ abstract class ConnectionCore {
 
     private void takeNote(MemorySegment into, int length) {
         if (notes.take(into)) {
-            outbound.enqueue(
-                    outbound.control(Frame.CREDIT, 0, 0, 0).with(Frame.C, 1));
+            outbound.enqueue(outbound.control(Frame.CREDIT, 0, 0, 0).with(Frame.C, 1));
             return;
         }
         noteBytesOwed += length + Outbound.NOTE_OVERHEAD;
         if (noteBytesOwed >= Outbound.NOTE_CREDITS / 4) {
-            outbound.enqueue(
-                    outbound.control(Frame.CREDIT, 0, 0, 0).with(Frame.B, noteBytesOwed));
+            outbound.enqueue(outbound.control(Frame.CREDIT, 0, 0, 0).with(Frame.B, noteBytesOwed));
             noteBytesOwed = 0;
         }
     }
@@ -896,9 +897,7 @@ abstract class ConnectionCore {
     }
 
     void violated(String what) {
-        fail(
-                new TelpherException.ProtocolViolation(
-                        peerText() + " broke the protocol: " + what));
+        fail(new TelpherException.ProtocolViolation(peerText() + " broke the protocol: " + what));
     }
 
     /// The peer said goodbye. Under the lock.
@@ -906,7 +905,8 @@ abstract class ConnectionCore {
         fail(new TelpherException.PeerLost(peerText() + " closed the connection"));
     }
 
-    /// Ends the connection with a cause, the first of which counts. The rest is done by [#afterwards()].
+    /// Ends the connection with a cause, the first of which counts. The rest is done by
+    /// [#afterwards()].
     void fail(TelpherException cause) {
         synchronized (notes) {
             if (failure == null) {

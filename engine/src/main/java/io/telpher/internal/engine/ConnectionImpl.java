@@ -18,8 +18,8 @@ import java.time.Duration;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
-/// A connection as the caller sees it: checks arguments, posts operations, waits. What happens then is in
-/// [ConnectionCore].
+/// A connection as the caller sees it: checks arguments, posts operations, waits. What happens then
+/// is in [ConnectionCore].
 final class ConnectionImpl extends ConnectionCore implements Connection {
     ConnectionImpl(EndpointImpl endpoint, long id, EndpointAddress peer) {
         super(endpoint, id, peer);
@@ -75,10 +75,7 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
     }
 
     private TransferImpl oneSided(
-            Operation.Kind kind,
-            MemorySlices local,
-            RemoteSlices remote,
-            TransferOptions options) {
+            Operation.Kind kind, MemorySlices local, RemoteSlices remote, TransferOptions options) {
         checkOwn(local);
         if (local.totalBytes() != remote.totalBytes()) {
             throw new IllegalArgumentException(
@@ -105,8 +102,7 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
     }
 
     @Override
-    public Transfer prepareWrite(
-            MemorySlices local, RemoteSlices remote, TransferOptions options) {
+    public Transfer prepareWrite(MemorySlices local, RemoteSlices remote, TransferOptions options) {
         return oneSided(Operation.Kind.WRITE, local, remote, checkNote(options));
     }
 
@@ -127,8 +123,7 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
         if (note != null && note.byteSize() > endpoint().options().maxNotification()) {
             throw new IllegalArgumentException(
                     "a notification of %d bytes; the limit is %d (EndpointOptions.maxNotification)"
-                            .formatted(
-                                    note.byteSize(), endpoint().options().maxNotification()));
+                            .formatted(note.byteSize(), endpoint().options().maxNotification()));
         }
         return options;
     }
@@ -188,8 +183,7 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
     void post(TransferImpl transfer) {
         TelpherException over = failure();
         if (over != null) {
-            transfer.ended(
-                    Failures.reason(over), io.telpher.RemoteQuiet.YES, 0, "", over);
+            transfer.ended(Failures.reason(over), io.telpher.RemoteQuiet.YES, 0, "", over);
             transfer.runActions();
             return;
         }
@@ -262,13 +256,7 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
             return false;
         }
         int result =
-                copyNow(
-                        transfer.kind,
-                        region,
-                        transfer.localOffset,
-                        remote,
-                        0,
-                        transfer.length);
+                copyNow(transfer.kind, region, transfer.localOffset, remote, 0, transfer.length);
         if (result == NOT_NOW) {
             return false;
         }
@@ -372,13 +360,21 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
 
     @Override
     public long tryWrite(
-            MemoryRegion local, long localOffset, RemoteMemory remote, long remoteOffset, long length) {
+            MemoryRegion local,
+            long localOffset,
+            RemoteMemory remote,
+            long remoteOffset,
+            long length) {
         return tryOneSided(Operation.Kind.WRITE, local, localOffset, remote, remoteOffset, length);
     }
 
     @Override
     public long tryRead(
-            MemoryRegion local, long localOffset, RemoteMemory remote, long remoteOffset, long length) {
+            MemoryRegion local,
+            long localOffset,
+            RemoteMemory remote,
+            long remoteOffset,
+            long length) {
         return tryOneSided(Operation.Kind.READ, local, localOffset, remote, remoteOffset, length);
     }
 
@@ -421,7 +417,8 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
     @Override
     public long tryNotify(MemorySegment payload, long offset, int length) {
         if (length > endpoint().options().maxNotification()) {
-            throw new IllegalArgumentException("a notification of " + length + " bytes is too long");
+            throw new IllegalArgumentException(
+                    "a notification of " + length + " bytes is too long");
         }
         if (isOver()) {
             return reasonOver();
@@ -527,7 +524,10 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
         byte[] bytes = name.getBytes(java.nio.charset.StandardCharsets.UTF_8);
         if (bytes.length == 0 || bytes.length > ControlFrame.MAX_PAYLOAD) {
             throw new IllegalArgumentException(
-                    "a name has 1 to " + ControlFrame.MAX_PAYLOAD + " bytes, this has " + bytes.length);
+                    "a name has 1 to "
+                            + ControlFrame.MAX_PAYLOAD
+                            + " bytes, this has "
+                            + bytes.length);
         }
         Objects.requireNonNull(atMost, "atMost");
         return lookup(bytes, name, atMost);
@@ -549,5 +549,4 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
     public String toString() {
         return "Connection[" + peerText() + ", " + (isOpen() ? "open" : "over") + "]";
     }
-
 }

@@ -28,9 +28,9 @@ import org.jspecify.annotations.Nullable;
 
 /// Makes connections, in both directions.
 ///
-/// When two endpoints connect to each other at the same time, the attempt of the lower incarnation counts: it tells the other
-/// one to yield, and both callers get the one connection. A connection that the peer has made and nobody has accepted yet
-/// serves a `connect` to that peer too.
+/// When two endpoints connect to each other at the same time, the attempt of the lower incarnation
+/// counts: it tells the other one to yield, and both callers get the one connection. A connection
+/// that the peer has made and nobody has accepted yet serves a `connect` to that peer too.
 final class Connector {
     private static final System.Logger LOG = System.getLogger("io.telpher");
     private static final SecureRandom RANDOM = new SecureRandom();
@@ -41,7 +41,8 @@ final class Connector {
     /// How long `connect` waits for the lanes beside the first.
     private static final Duration JOIN_GRACE = Duration.ofMillis(500);
 
-    /// Strangers that are looked at at a time: the others wait in the listener's queue or in this one.
+    /// Strangers that are looked at at a time: the others wait in the listener's queue or in this
+    /// one.
     private static final int STRANGERS = 64;
 
     private final EndpointImpl endpoint;
@@ -130,7 +131,8 @@ final class Connector {
         throw new TelpherException.ConnectFailed("cannot connect to " + name(peer), failures);
     }
 
-    /// A connection from that peer that is being set up is about to be in the accept queue. Under `this`.
+    /// A connection from that peer that is being set up is about to be in the accept queue. Under
+    /// `this`.
     private void awaitArrival(long peer, Deadline deadline) {
         try {
             while (arriving.contains(peer) && !deadline.passed()) {
@@ -215,8 +217,7 @@ final class Connector {
         try {
             while (!deadline.passed() && !mine.result.isDone()) {
                 Dialled next =
-                        dialled.poll(
-                                Math.min(deadline.left(), 20_000_000), TimeUnit.NANOSECONDS);
+                        dialled.poll(Math.min(deadline.left(), 20_000_000), TimeUnit.NANOSECONDS);
                 if (next != null) {
                     return next;
                 }
@@ -269,9 +270,7 @@ final class Connector {
                 throw new TelpherException.ConnectFailed(
                         "%s is gone: endpoint %016x answers at %s; ask for its new address"
                                 .formatted(
-                                        name(peer),
-                                        refused.peer().incarnation(),
-                                        by.route.text()),
+                                        name(peer), refused.peer().incarnation(), by.route.text()),
                         List.of());
             }
             failures.add(by.route.text() + ": the peer answered " + refused.status());
@@ -297,8 +296,7 @@ final class Connector {
             throws Handshake.Refused {
         return Handshake.initiate(
                 channel,
-                new Handshake.Hello(
-                        purpose, lane, id, endpoint.incarnation(), peer.incarnation()),
+                new Handshake.Hello(purpose, lane, id, endpoint.incarnation(), peer.incarnation()),
                 peer.secret(),
                 ownAddress(),
                 deadline.or(HANDSHAKE));
@@ -335,8 +333,8 @@ final class Connector {
 
     // --- more lanes -----------------------------------------------------------------------------
 
-    /// Lets every other route that leads to the peer become lanes. Waits for them for a moment; late ones join in the
-    /// background.
+    /// Lets every other route that leads to the peer become lanes. Waits for them for a moment;
+    /// late ones join in the background.
     private void join(
             AddressCodec.Address peer,
             ConnectionImpl connection,
@@ -390,8 +388,7 @@ final class Connector {
         }
         try {
             boolean all =
-                    done.await(
-                            Math.max(0, deadline.or(JOIN_GRACE).left()), TimeUnit.NANOSECONDS);
+                    done.await(Math.max(0, deadline.or(JOIN_GRACE).left()), TimeUnit.NANOSECONDS);
             if (!all) {
                 connection.note("more lanes are still joining");
             }
@@ -489,8 +486,7 @@ final class Connector {
                             boolean admitted = false;
                             try {
                                 admitted =
-                                        strangers.tryAcquire(
-                                                deadline.left(), TimeUnit.NANOSECONDS);
+                                        strangers.tryAcquire(deadline.left(), TimeUnit.NANOSECONDS);
                                 if (admitted) {
                                     welcome(from, channel, Deadline.in(HANDSHAKE));
                                 } else {

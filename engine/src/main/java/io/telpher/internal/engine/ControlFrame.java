@@ -6,7 +6,8 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import org.jspecify.annotations.Nullable;
 
-/// A small frame of the engine's own, kept until the peer has confirmed it. Pooled by the connection.
+/// A small frame of the engine's own, kept until the peer has confirmed it. Pooled by the
+/// connection.
 final class ControlFrame {
     /// Longest payload: a name or a descriptor.
     static final int MAX_PAYLOAD = 1024;
@@ -36,8 +37,7 @@ final class ControlFrame {
             own = Arena.ofAuto().allocate(MAX_PAYLOAD, 8);
             payload = own;
         }
-        MemorySegment.copy(
-                bytes, 0, own, java.lang.foreign.ValueLayout.JAVA_BYTE, 0, bytes.length);
+        MemorySegment.copy(bytes, 0, own, java.lang.foreign.ValueLayout.JAVA_BYTE, 0, bytes.length);
         length = bytes.length;
         header.set(Frame.INT, 4, length);
     }

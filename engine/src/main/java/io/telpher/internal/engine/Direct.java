@@ -12,8 +12,9 @@ import io.telpher.spi.Windows;
 import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
-/// Transfers that this side carries out by itself, through windows into the peer's memory. The thread that posts a transfer
-/// copies; only opening a window, once per region, goes to the control executor.
+/// Transfers that this side carries out by itself, through windows into the peer's memory. The
+/// thread that posts a transfer copies; only opening a window, once per region, goes to the control
+/// executor.
 final class Direct {
     /// Result: no window can be had for this memory, frames have to do.
     static final int NO_WINDOW = -100;
@@ -179,8 +180,7 @@ final class Direct {
         RemoteMemory only = op.remote;
         RegionImpl region = op.region;
         if (local == null && remote == null && only != null && region != null) {
-            return copy(
-                    op.kind, region, op.localOffset, only, op.remoteOffset, op.length, op);
+            return copy(op.kind, region, op.localOffset, only, op.remoteOffset, op.length, op);
         }
         int result = allReady(op);
         return result == 0 ? runPieces(op) : result;

@@ -8,8 +8,8 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
-/// Makes frames out of operations: fills a lane's header and payload fields. Under the lane's send token and the
-/// connection's lock.
+/// Makes frames out of operations: fills a lane's header and payload fields. Under the lane's send
+/// token and the connection's lock.
 final class Encoder {
     /// Remote pieces of at least this size get frames of their own.
     private static final int LARGE_PIECE = 16 * 1024;
@@ -290,8 +290,7 @@ final class Encoder {
                 if (n <= Frame.INLINE_NOTE_MAX && counter == null) {
                     flags |= Frame.INLINE;
                     inline = n;
-                    MemorySegment.copy(
-                            op.note, 0, s.header, ValueLayout.JAVA_BYTE, Frame.A, n);
+                    MemorySegment.copy(op.note, 0, s.header, ValueLayout.JAVA_BYTE, Frame.A, n);
                 } else {
                     MemorySegment staging = s.staging(arena);
                     MemorySegment.copy(op.note, 0, staging, ValueLayout.JAVA_BYTE, 0, n);

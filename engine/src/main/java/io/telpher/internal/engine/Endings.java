@@ -9,8 +9,8 @@ import java.util.ArrayDeque;
 import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
 
-/// How operations end. Guarded by the connection's lock, except for [#settle()], which must be called without the lock and
-/// without tokens: it takes memory away from lanes and calls back.
+/// How operations end. Guarded by the connection's lock, except for [#settle()], which must be
+/// called without the lock and without tokens: it takes memory away from lanes and calls back.
 final class Endings {
     private final ConnectionImpl connection;
     private final ReentrantLock lock;
@@ -99,8 +99,7 @@ final class Endings {
         if (op.error == null) {
             op.error = Failures.exception(reason, describe(op), detail);
         }
-        op.drainUntil =
-                System.nanoTime() + connection.endpoint().options().drainLimit().toNanos();
+        op.drainUntil = System.nanoTime() + connection.endpoint().options().drainLimit().toNanos();
         switch (op.kind) {
             case SEND -> connection.matcher.sendRevoked(op);
             case RECEIVE -> {
@@ -184,8 +183,7 @@ final class Endings {
                 moved = op.length;
             }
             transfer.operation = null;
-            if (transfer.ended(
-                    op.reason, op.quiet, moved, op.path, good ? null : op.error)) {
+            if (transfer.ended(op.reason, op.quiet, moved, op.path, good ? null : op.error)) {
                 toCall.addLast(transfer);
                 work = true;
             }
@@ -199,7 +197,8 @@ final class Endings {
         return work || news;
     }
 
-    /// Takes memory away from lanes for the operations that are being revoked, and calls back for those that ended.
+    /// Takes memory away from lanes for the operations that are being revoked, and calls back for
+    /// those that ended.
     void settle() {
         while (work) {
             Operation op;

@@ -247,7 +247,8 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         progress.unwatch(descriptor);
     }
 
-    // --- the caller's side ------------------------------------------------------------------------
+    // --- the caller's side
+    // ------------------------------------------------------------------------
 
     @Override
     public EndpointAddress address() {
@@ -269,9 +270,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
                 SharedMemory.allocate(
                         bytes,
                         access,
-                        options.hugePages()
-                                ? SharedMemory.Pages.HUGE
-                                : SharedMemory.Pages.SMALL);
+                        options.hugePages() ? SharedMemory.Pages.HUGE : SharedMemory.Pages.SMALL);
         return announce(regions.add(memory.segment(), access, memory));
     }
 
@@ -369,7 +368,8 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
                 waiting.add(new Asked(connection, token));
             }
         }
-        // Published between the two looks: answer now; the second answer of a race is ignored as stale.
+        // Published between the two looks: answer now; the second answer of a race is ignored as
+        // stale.
         return published.get(name);
     }
 

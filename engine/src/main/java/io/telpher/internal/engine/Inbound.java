@@ -17,10 +17,12 @@ import java.util.Set;
 import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
 
-/// Applies the frames of one lane. Used under the lane's poll token; takes the connection's lock for what the lanes share.
+/// Applies the frames of one lane. Used under the lane's poll token; takes the connection's lock
+/// for what the lanes share.
 ///
-/// Nothing in a frame is believed: every type, length, range, region and token is checked before it is used. A frame that
-/// makes no sense ends the lane; one that may not be applied is refused, and the lane lives on.
+/// Nothing in a frame is believed: every type, length, range, region and token is checked before it
+/// is used. A frame that makes no sense ends the lane; one that may not be applied is refused, and
+/// the lane lives on.
 final class Inbound implements Receiver {
     private static final VarHandle WORD =
             ValueLayout.JAVA_LONG.withOrder(java.nio.ByteOrder.nativeOrder()).varHandle();
@@ -64,8 +66,7 @@ final class Inbound implements Receiver {
         region = null;
         switch (type) {
             case Frame.WRITE -> {
-                int bytes =
-                        (Frame.flags(h, at) & Frame.INLINE) != 0 ? Frame.count(h, at) : length;
+                int bytes = (Frame.flags(h, at) & Frame.INLINE) != 0 ? Frame.count(h, at) : length;
                 if ((Frame.flags(h, at) & Frame.INLINE) != 0
                         && (bytes > Frame.INLINE_MAX || length != 0)) {
                     return false;
@@ -133,8 +134,7 @@ final class Inbound implements Receiver {
 
     private @Nullable RegionImpl named(MemorySegment h, long at) {
         long name = Frame.field(h, at, Frame.A);
-        RegionImpl found =
-                connection.endpoint().regions().find((int) name, (int) (name >>> 32));
+        RegionImpl found = connection.endpoint().regions().find((int) name, (int) (name >>> 32));
         if (found == null) {
             reason = Connection.STALE;
             return null;
@@ -154,8 +154,7 @@ final class Inbound implements Receiver {
             Operation op = connection.operation(Frame.field(h, at, Frame.TRANSFER));
             if (op == null
                     || !op.isPending()
-                    || (op.kind != Operation.Kind.READ
-                            && op.kind != Operation.Kind.RECEIVE)) {
+                    || (op.kind != Operation.Kind.READ && op.kind != Operation.Kind.RECEIVE)) {
                 reason = Connection.CANCELLED;
             } else if (!fits(position, length, op.length)) {
                 reason = Connection.DENIED;
@@ -219,7 +218,8 @@ final class Inbound implements Receiver {
             reason = Connection.STALE;
         }
         if (reason == 0 && found != null && (flags & Frame.INLINE) != 0) {
-            // The region's close takes this lane's poll token after marking it: it is either closed already, or waits.
+            // The region's close takes this lane's poll token after marking it: it is either closed
+            // already, or waits.
             if (!found.isOpen()) {
                 reason = Connection.STALE;
             } else {
@@ -247,8 +247,7 @@ final class Inbound implements Receiver {
         }
     }
 
-    private void endWritePieces(
-            MemorySegment h, long at, MemorySegment p, long pAt, int length) {
+    private void endWritePieces(MemorySegment h, long at, MemorySegment p, long pAt, int length) {
         RegionImpl found = writable(h, at);
         int flags = Frame.flags(h, at);
         if (found != null) {
@@ -293,8 +292,7 @@ final class Inbound implements Receiver {
         return 0;
     }
 
-    private static int scatter(
-            RegionImpl found, MemorySegment p, long pAt, int length, int count) {
+    private static int scatter(RegionImpl found, MemorySegment p, long pAt, int length, int count) {
         long table = (long) count * Frame.PIECE;
         if (table > length) {
             return Connection.DENIED;
@@ -432,12 +430,7 @@ final class Inbound implements Receiver {
     }
 
     private void endData(
-            MemorySegment h,
-            long at,
-            MemorySegment p,
-            long pAt,
-            int length,
-            Placement placement) {
+            MemorySegment h, long at, MemorySegment p, long pAt, int length, Placement placement) {
         Operation op = target;
         ReentrantLock lock = connection.lock;
         lock.lock();
@@ -518,9 +511,7 @@ final class Inbound implements Receiver {
                         matcher.aborted(a, b, -Frame.count(h, at));
                     } else {
                         connection.aborted(
-                                transfer,
-                                -Frame.count(h, at),
-                                Frame.field(h, at, Frame.E) != 0);
+                                transfer, -Frame.count(h, at), Frame.field(h, at, Frame.E) != 0);
                     }
                 }
                 case Frame.WITHDRAW -> matcher.withdraw(a, b, transfer);
@@ -537,11 +528,7 @@ final class Inbound implements Receiver {
                                     .with(Frame.A, a)
                                     .with(Frame.B, b));
                     connection.refused(
-                            transfer,
-                            -Frame.count(h, at),
-                            Frame.field(h, at, Frame.E) != 0,
-                            c,
-                            d);
+                            transfer, -Frame.count(h, at), Frame.field(h, at, Frame.E) != 0, c, d);
                 }
                 case Frame.KNOWN -> {
                     LaneState refused = connection.lane((int) a);
@@ -597,8 +584,8 @@ final class Inbound implements Receiver {
         connection.outbound.enqueue(refusal(h, at).with(Frame.C, c).with(Frame.D, d));
     }
 
-    /// The confirmation of this lane stays behind the refused frame until the peer has said `KNOWN`: a confirmation can never
-    /// overtake a refusal, whichever lanes they take.
+    /// The confirmation of this lane stays behind the refused frame until the peer has said
+    /// `KNOWN`: a confirmation can never overtake a refusal, whichever lanes they take.
     private ControlFrame refusal(MemorySegment h, long at) {
         ControlFrame frame =
                 connection

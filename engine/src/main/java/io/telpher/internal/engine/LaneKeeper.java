@@ -7,10 +7,12 @@ import java.util.Arrays;
 import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
 
-/// The lanes of one connection: polls them, notices their end, fences them, and judges whether the peer is still there.
+/// The lanes of one connection: polls them, notices their end, fences them, and judges whether the
+/// peer is still there.
 ///
-/// A lane that died is closed at once. What it had not confirmed goes out again on the others only after the peer has closed
-/// it too and said how far it came (`FENCE`, `FENCED`): nothing is ever on two lanes. The last lane's end is the connection's.
+/// A lane that died is closed at once. What it had not confirmed goes out again on the others only
+/// after the peer has closed it too and said how far it came (`FENCE`, `FENCED`): nothing is ever
+/// on two lanes. The last lane's end is the connection's.
 final class LaneKeeper {
     private static final int BATCH = 64;
     private static final long UNREPORTED_BYTES = 4 << 20;
@@ -74,7 +76,8 @@ final class LaneKeeper {
         return n;
     }
 
-    /// Whether the peer should hear how far it came: when it waits, when much has piled up, or when nothing else is to do.
+    /// Whether the peer should hear how far it came: when it waits, when much has piled up, or when
+    /// nothing else is to do.
     private static boolean due(LaneState s, int n) {
         if (s.received() == s.reported) {
             return false;
@@ -183,7 +186,10 @@ final class LaneKeeper {
         if (live == null) {
             StringBuilder text = new StringBuilder();
             for (LaneState s : outbound.lanes()) {
-                text.append(text.isEmpty() ? "" : "; ").append(s.name()).append(": ").append(s.death);
+                text.append(text.isEmpty() ? "" : "; ")
+                        .append(s.name())
+                        .append(": ")
+                        .append(s.death);
             }
             connection.fail(
                     new TelpherException.PeerLost(
@@ -304,7 +310,10 @@ final class LaneKeeper {
 
     private boolean heardElsewhere(LaneState stalled, long now) {
         for (LaneState s : outbound.lanes()) {
-            if (s != stalled && !s.dead && now - s.heardAt < STALL / 2 && s.lane.silence() < STALL / 2) {
+            if (s != stalled
+                    && !s.dead
+                    && now - s.heardAt < STALL / 2
+                    && s.lane.silence() < STALL / 2) {
                 return true;
             }
         }

@@ -10,8 +10,8 @@ import java.util.ArrayDeque;
 import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
-/// What the engine knows of one lane: its two tokens, what was sent and not confirmed yet, and how far the
-/// peer's frames were applied.
+/// What the engine knows of one lane: its two tokens, what was sent and not confirmed yet, and how
+/// far the peer's frames were applied.
 final class LaneState {
     /// Most frames without confirmation.
     static final int WINDOW = 1024;
@@ -36,8 +36,7 @@ final class LaneState {
     static {
         try {
             RECEIVED =
-                    MethodHandles.lookup()
-                            .findVarHandle(LaneState.class, "received", long.class);
+                    MethodHandles.lookup().findVarHandle(LaneState.class, "received", long.class);
         } catch (ReflectiveOperationException e) {
             throw new ExceptionInInitializerError(e);
         }
@@ -79,7 +78,8 @@ final class LaneState {
     long acked;
     long bytesInFlight;
 
-    /// Payload bytes that may be in flight: keeps a slow lane from hoarding when there are faster ones.
+    /// Payload bytes that may be in flight: keeps a slow lane from hoarding when there are faster
+    /// ones.
     long window = Long.MAX_VALUE;
 
     long ackedBytes;
@@ -241,7 +241,8 @@ final class LaneState {
         acked++;
     }
 
-    /// How far the peer may be told that its frames were applied: not past a refusal that it may not know of.
+    /// How far the peer may be told that its frames were applied: not past a refusal that it may
+    /// not know of.
     long reportable() {
         Long first = held.peekFirst();
         return first == null ? received() : Math.min(received(), first - 1);

@@ -2,7 +2,8 @@ package io.telpher.internal.engine;
 
 import org.jspecify.annotations.Nullable;
 
-/// A map from longs that allocates only when it grows: open addressing, linear probing, removal by shifting back.
+/// A map from longs that allocates only when it grows: open addressing, linear probing, removal by
+/// shifting back.
 final class LongMap<T> {
     private long[] keys = new long[8];
     private @Nullable Object[] values = new Object[8];

@@ -9,15 +9,17 @@ import java.lang.foreign.ValueLayout;
 import java.util.ArrayDeque;
 import org.jspecify.annotations.Nullable;
 
-/// Two-sided messages: per tag, the k-th send that starts meets the k-th receive. Guarded by the connection's lock.
+/// Two-sided messages: per tag, the k-th send that starts meets the k-th receive. Guarded by the
+/// connection's lock.
 ///
-/// A short message travels at once, under credits. A long one waits for the receive's advert: large receives are advertised
-/// when they are posted, small ones when the sender asks.
+/// A short message travels at once, under credits. A long one waits for the receive's advert: large
+/// receives are advertised when they are posted, small ones when the sender asks.
 final class Matcher {
     /// A receive that the peer has ready.
     private record Advert(long token, long capacity, @Nullable RemoteMemory memory) {}
 
-    /// What came before its receive: a message (`bytes`), a request (`bytes` null), or the word that nothing will come.
+    /// What came before its receive: a message (`bytes`), a request (`bytes` null), or the word
+    /// that nothing will come.
     private record Arrival(byte @Nullable [] bytes, long length, long token, boolean aborted) {}
 
     private static final class Channel {
@@ -226,7 +228,8 @@ final class Matcher {
         outbound.enqueue(outbound.control(Frame.WITHDRAWN, 0, 0, token));
     }
 
-    // --- receives ---------------------------------------------------------------------------------
+    // --- receives
+    // ---------------------------------------------------------------------------------
 
     void postReceive(Operation op) {
         Channel channel = channel(op.tag);
@@ -264,8 +267,7 @@ final class Matcher {
                         .with(Frame.C, op.length);
         RegionImpl region = op.region;
         if (region != null && region.access().canWrite() && connection.hasWindows()) {
-            frame.payload(
-                    region.remote().slice(op.localOffset, op.length).toBytes());
+            frame.payload(region.remote().slice(op.localOffset, op.length).toBytes());
         }
         outbound.enqueue(frame);
     }
@@ -297,8 +299,7 @@ final class Matcher {
     /// A short message has arrived.
     ///
     /// @return 0, or why it is refused
-    int message(
-            long tag, long k, long token, MemorySegment payload, long at, int length) {
+    int message(long tag, long k, long token, MemorySegment payload, long at, int length) {
         Channel channel = channel(tag);
         if (k >= channel.receiveNext) {
             if (channel.arrivals.size() > Outbound.MESSAGE_CREDITS) {
@@ -336,8 +337,7 @@ final class Matcher {
         owe();
         Operation op = channel.receives.get(k);
         if (op == null || !op.isPending()) {
-            outbound.enqueue(
-                    outbound.control(Frame.ABORT, 0, -Connection.CANCELLED, token));
+            outbound.enqueue(outbound.control(Frame.ABORT, 0, -Connection.CANCELLED, token));
         } else if (length > op.length) {
             channel.receives.remove(k);
             truncated(op, length, token, true);
@@ -378,8 +378,7 @@ final class Matcher {
     private void owe() {
         creditsOwed++;
         if (creditsOwed >= Outbound.MESSAGE_CREDITS / 4) {
-            outbound.enqueue(
-                    outbound.control(Frame.CREDIT, 0, 0, 0).with(Frame.A, creditsOwed));
+            outbound.enqueue(outbound.control(Frame.CREDIT, 0, 0, 0).with(Frame.A, creditsOwed));
             creditsOwed = 0;
         }
     }

@@ -4,9 +4,9 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.ArrayDeque;
 
-/// Notifications that have arrived and that nobody has taken, in order. Small ones lie in one byte ring, so that taking them
-/// in costs no allocation; large ones are arrays of their own, marked in the ring. Guarded by the connection's lock; `size` may
-/// be read without it.
+/// Notifications that have arrived and that nobody has taken, in order. Small ones lie in one byte
+/// ring, so that taking them in costs no allocation; large ones are arrays of their own, marked in
+/// the ring. Guarded by the connection's lock; `size` may be read without it.
 final class NotificationQueue {
     private static final int LARGE = -1;
 

@@ -12,12 +12,14 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import org.jspecify.annotations.Nullable;
 
-/// One posted operation, in a slot of its connection's [OperationTable]. All fields but `state` are guarded by the
-/// connection's lock; what the operation was asked to do does not change while it is posted.
+/// One posted operation, in a slot of its connection's [OperationTable]. All fields but `state` are
+/// guarded by the connection's lock; what the operation was asked to do does not change while it is
+/// posted.
 ///
-/// States: `FREE` -> `PENDING` -> (`ENDING` ->) `ENDED` -> `FREE`. The first who moves it away from `PENDING` decides how it
-/// ends. `ENDING` means: a cause is there, nothing new is cut from it, and it waits until the lanes have let go of its
-/// memory and the frames that were sent are confirmed, or until the drain limit.
+/// States: `FREE` -> `PENDING` -> (`ENDING` ->) `ENDED` -> `FREE`. The first who moves it away from
+/// `PENDING` decides how it ends. `ENDING` means: a cause is there, nothing new is cut from it, and
+/// it waits until the lanes have let go of its memory and the frames that were sent are confirmed,
+/// or until the drain limit.
 final class Operation implements Window.Guard {
     static final int FREE = 0;
     static final int PENDING = 1;

@@ -2,8 +2,9 @@ package io.telpher.internal.engine;
 
 import org.jspecify.annotations.Nullable;
 
-/// Operations that wait for a lane, in order; those of high priority first. Guarded by the connection's lock. Linked through
-/// the operations, so that nothing is allocated; an operation is in one queue at most.
+/// Operations that wait for a lane, in order; those of high priority first. Guarded by the
+/// connection's lock. Linked through the operations, so that nothing is allocated; an operation is
+/// in one queue at most.
 final class OperationQueue {
     private @Nullable Operation first;
     private @Nullable Operation last;

@@ -3,8 +3,8 @@ package io.telpher.internal.engine;
 import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
-/// The operation slots of one connection, guarded by its lock. Slots are made when they are needed first and used again; a
-/// token is slot and generation, so that a spent token is noticed.
+/// The operation slots of one connection, guarded by its lock. Slots are made when they are needed
+/// first and used again; a token is slot and generation, so that a spent token is noticed.
 final class OperationTable {
     /// The most operations of one connection at a time.
     static final int LIMIT = 65_536;
@@ -40,7 +40,8 @@ final class OperationTable {
     /// Gives a slot back.
     void release(Operation op) {
         op.clear();
-        // From here on frames of the old use are strangers. 31 bits and never 0: a token is positive.
+        // From here on frames of the old use are strangers. 31 bits and never 0: a token is
+        // positive.
         op.generation = op.generation == Integer.MAX_VALUE ? 1 : op.generation + 1;
         op.setState(Operation.FREE);
         free[freeCount++] = op.index;
@@ -53,9 +54,7 @@ final class OperationTable {
             return null;
         }
         Operation op = slots[index];
-        return op != null
-                        && op.generation == (int) (token >>> 32)
-                        && op.state() != Operation.FREE
+        return op != null && op.generation == (int) (token >>> 32) && op.state() != Operation.FREE
                 ? op
                 : null;
     }

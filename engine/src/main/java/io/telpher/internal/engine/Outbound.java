@@ -11,12 +11,13 @@ import java.util.ArrayDeque;
 import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
 
-/// The sending half of a connection: decides which frame goes out next on which lane, remembers what was sent until the peer
-/// has confirmed it, and sends again what a dead lane has not delivered.
+/// The sending half of a connection: decides which frame goes out next on which lane, remembers
+/// what was sent until the peer has confirmed it, and sends again what a dead lane has not
+/// delivered.
 ///
-/// Lanes pull: whoever has a lane's send token takes the next frame from the queues, so that a fast lane takes more and a
-/// slow one never holds up the others. Control and short operations go over the first live lane, the rest over the others,
-/// or over the first when there is no other.
+/// Lanes pull: whoever has a lane's send token takes the next frame from the queues, so that a fast
+/// lane takes more and a slow one never holds up the others. Control and short operations go over
+/// the first live lane, the rest over the others, or over the first when there is no other.
 final class Outbound {
     /// Operations up to this size go over the control lane.
     static final long SHORT = 64 * 1024;
@@ -214,11 +215,13 @@ final class Outbound {
         }
     }
 
-    /// Sends what can be sent on one lane, unless somebody else is doing so already: that one will see what there is.
+    /// Sends what can be sent on one lane, unless somebody else is doing so already: that one will
+    /// see what there is.
     void pump(LaneState s) {
         while (!s.dead && hasWork(s)) {
             if (!s.sendToken.tryTake()) {
-                // The holder looks again after giving the token back; this fence makes it see our work, or us the free token.
+                // The holder looks again after giving the token back; this fence makes it see our
+                // work, or us the free token.
                 VarHandle.fullFence();
                 if (!s.sendToken.tryTake()) {
                     return;
@@ -438,7 +441,8 @@ final class Outbound {
         }
     }
 
-    /// Cuts one frame from an operation that is first in a queue; takes it out when nothing is left to cut.
+    /// Cuts one frame from an operation that is first in a queue; takes it out when nothing is left
+    /// to cut.
     ///
     /// @return false when there was nothing to send after all
     private boolean encode(Operation op, LaneState s, OperationQueue queue) {
@@ -575,8 +579,7 @@ final class Outbound {
     }
 
     private static void addFlags(LaneState s, int flags) {
-        s.header.set(
-                ValueLayout.JAVA_BYTE, 1, (byte) (Frame.flags(s.header, 0) | flags));
+        s.header.set(ValueLayout.JAVA_BYTE, 1, (byte) (Frame.flags(s.header, 0) | flags));
     }
 
     private long cut(Operation op, LaneState s, long at, long limit) {
@@ -636,8 +639,8 @@ final class Outbound {
         }
     }
 
-    /// Gives each lane as much room as it drains in 25 ms, so that the last chunks of a transfer do not queue up on a slow
-    /// lane while a fast one is idle. A lone bulk lane needs no limit.
+    /// Gives each lane as much room as it drains in 25 ms, so that the last chunks of a transfer do
+    /// not queue up on a slow lane while a fast one is idle. A lone bulk lane needs no limit.
     private void adaptWindow(LaneState s) {
         if (lanes.length <= 2) {
             return;
@@ -656,9 +659,11 @@ final class Outbound {
         }
     }
 
-    // --- lanes that die; under the lock -----------------------------------------------------------
+    // --- lanes that die; under the lock
+    // -----------------------------------------------------------
 
-    /// Takes back what a dead lane has not delivered. The lane was fenced, or everything counts as not delivered.
+    /// Takes back what a dead lane has not delivered. The lane was fenced, or everything counts as
+    /// not delivered.
     void resendFrom(LaneState s) {
         resending = true;
         while (s.acked < s.sent) {
@@ -692,7 +697,8 @@ final class Outbound {
         }
     }
 
-    /// @return whether a frame was encoded; the queue's head has been dealt with unless it needs another lane
+    /// @return whether a frame was encoded; the queue's head has been dealt with unless it needs
+    ///     another lane
     private boolean encodeResend(LaneState s, boolean leads) {
         Resend r = resends.peekFirst();
         if (r == null) {
@@ -738,11 +744,7 @@ final class Outbound {
                 if (n < r.length) {
                     resends.addFirst(
                             new Resend(
-                                    r.kind,
-                                    op,
-                                    r.generation,
-                                    r.offset + n,
-                                    (int) (r.length - n)));
+                                    r.kind, op, r.generation, r.offset + n, (int) (r.length - n)));
                     op.unconfirmed++;
                 }
                 if (r.offset + n == op.length) {
@@ -757,8 +759,8 @@ final class Outbound {
         s.remember(r.kind, op, op.generation, r.offset, (int) n);
     }
 
-    /// Makes sure that no lane reads an operation's memory any more. Takes the send tokens one after the other; the caller
-    /// holds neither a token nor the lock.
+    /// Makes sure that no lane reads an operation's memory any more. Takes the send tokens one
+    /// after the other; the caller holds neither a token nor the lock.
     void letGo(Operation op) {
         for (LaneState s : lanes) {
             s.sendToken.take();

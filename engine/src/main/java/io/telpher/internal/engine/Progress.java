@@ -20,8 +20,9 @@ import org.jspecify.annotations.Nullable;
 /// A connection is in one of three conditions, which only this thread changes:
 /// - *active*: this thread polls it, spinning for a while after the last frame;
 /// - *armed*: its lanes are parked, and an event of the epoll makes it active;
-/// - *leased*: waiting threads are polling it (its `polls` grows). Nothing is armed, so that traffic does not wake this thread;
-///   it only looks every millisecond whether they still do, and takes over when they do not.
+/// - *leased*: waiting threads are polling it (its `polls` grows). Nothing is armed, so that
+///   traffic does not wake this thread; it only looks every millisecond whether they still do, and
+///   takes over when they do not.
 ///
 /// A thread that parks asks for the take-over at once.
 final class Progress implements Runnable {
@@ -175,7 +176,8 @@ final class Progress implements Runnable {
         askFor(connection);
     }
 
-    /// A lane waits for its link to drain, or a thread is about to park: this thread must look after the connection.
+    /// A lane waits for its link to drain, or a thread is about to park: this thread must look
+    /// after the connection.
     void attend(ConnectionImpl connection) {
         if (Thread.currentThread() != thread && connection.watch.condition != Condition.LEASED) {
             askFor(connection);
@@ -238,7 +240,8 @@ final class Progress implements Runnable {
         for (int i = 0; i < n; i++) {
             long key = events.data(i);
             if (key == 0) {
-                // First drained, then cleared: who rings in between is in the queues that are looked at next.
+                // First drained, then cleared: who rings in between is in the queues that are
+                // looked at next.
                 long ignored = EventFd.drain(bell);
                 assert ignored < Long.MAX_VALUE;
                 rung = false;

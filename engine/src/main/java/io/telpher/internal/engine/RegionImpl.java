@@ -11,8 +11,8 @@ import java.lang.foreign.MemorySegment;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 
-/// One registered region. `users` counts the operations of this process that may touch the bytes, plus
-/// one in [#CLOSED] once the region is closed: then nobody enters any more.
+/// One registered region. `users` counts the operations of this process that may touch the bytes,
+/// plus one in [#CLOSED] once the region is closed: then nobody enters any more.
 final class RegionImpl implements MemoryRegion, LocalRegion {
     private static final int CLOSED = 1 << 30;
 
@@ -47,8 +47,7 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
         this.generation = generation;
         this.key = key;
         this.remote =
-                new RemoteMemory(
-                        endpoint.incarnation(), index, generation, key, 0, size, access);
+                new RemoteMemory(endpoint.incarnation(), index, generation, key, 0, size, access);
     }
 
     /// Counts a user in.
@@ -119,7 +118,8 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
         if (freed) {
             return;
         }
-        // New users are refused from here on; those inside get the drain limit to finish, then they are ended.
+        // New users are refused from here on; those inside get the drain limit to finish, then they
+        // are ended.
         users.getAndUpdate(n -> n >= CLOSED ? n : n + CLOSED);
         Deadline deadline = Deadline.in(endpoint.options().drainLimit());
         endpoint.endUsers(this, deadline);

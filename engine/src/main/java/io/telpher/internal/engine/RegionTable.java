@@ -93,7 +93,8 @@ final class RegionTable {
         return result;
     }
 
-    /// The region that holds all of a local segment's bytes and may be described to a peer, or null.
+    /// The region that holds all of a local segment's bytes and may be described to a peer, or
+    /// null.
     RemoteMemory describe(RegionImpl region, long offset, long length) {
         return new RemoteMemory(
                 endpoint.incarnation(),

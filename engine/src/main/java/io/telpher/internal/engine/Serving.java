@@ -5,7 +5,8 @@ import io.telpher.MemorySlices;
 import io.telpher.internal.wire.Frame;
 import java.lang.foreign.MemorySegment;
 
-/// Answers to the peer's read requests: operations that send from a region. Guarded by the connection's lock.
+/// Answers to the peer's read requests: operations that send from a region. Guarded by the
+/// connection's lock.
 final class Serving {
     private final ConnectionImpl connection;
     private final OperationTable table;

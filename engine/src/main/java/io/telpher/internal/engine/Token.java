@@ -3,8 +3,8 @@ package io.telpher.internal.engine;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 
-/// A lock that is never held while blocking and mostly tried rather than waited for: the right to use
-/// one half of a lane.
+/// A lock that is never held while blocking and mostly tried rather than waited for: the right to
+/// use one half of a lane.
 final class Token {
     private static final VarHandle HELD;
 
@@ -32,8 +32,8 @@ final class Token {
         }
     }
 
-    /// Gives it back, with a full fence: what a failed [#tryTake()] left to the holder must be seen by
-    /// the holder's look after this.
+    /// Gives it back, with a full fence: what a failed [#tryTake()] left to the holder must be seen
+    /// by the holder's look after this.
     void giveBack() {
         HELD.setVolatile(this, 0);
     }

@@ -1,6 +1,5 @@
 package io.telpher.internal.engine;
 
-
 import io.telpher.CounterUpdate;
 import io.telpher.MemorySlices;
 import io.telpher.RemoteMemory;
@@ -19,8 +18,8 @@ import java.util.concurrent.CompletionStage;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
-/// A transfer as the caller sees it: what is asked for, and how the last posting ended. While it is posted it has an
-/// [Operation], unless it was carried out at once.
+/// A transfer as the caller sees it: what is asked for, and how the last posting ended. While it is
+/// posted it has an [Operation], unless it was carried out at once.
 final class TransferImpl implements Transfer {
     final ConnectionImpl connection;
     final Operation.Kind kind;
@@ -222,5 +221,4 @@ final class TransferImpl implements Transfer {
     public String toString() {
         return "Transfer[" + describe() + ", " + state + "]";
     }
-
 }

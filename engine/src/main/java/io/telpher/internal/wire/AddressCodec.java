@@ -12,9 +12,10 @@ import java.util.List;
 
 /// The byte form of an endpoint address.
 ///
-/// Little-endian: magic `TLPA`, version 1 (2 bytes), secret length (2) and secret, incarnation (8), boot id (2 + text),
-/// pid (4), PID namespace (8), network namespace (8), count of locators (2), and for each its transport's name, its data
-/// and its text (each 2 + bytes). Fields of later versions follow and are skipped.
+/// Little-endian: magic `TLPA`, version 1 (2 bytes), secret length (2) and secret, incarnation (8),
+/// boot id (2 + text), pid (4), PID namespace (8), network namespace (8), count of locators (2),
+/// and for each its transport's name, its data and its text (each 2 + bytes). Fields of later
+/// versions follow and are skipped.
 public final class AddressCodec {
     private static final int MAGIC = 0x41504c54; // "TLPA"
     private static final int VERSION = 1;
@@ -30,15 +31,16 @@ public final class AddressCodec {
         /// @return an address of which only host, port and secret are known
         public static Address ofHost(String host, int port, byte[] secret) {
             if (port < 1 || port > 65_535) {
-                throw new IllegalArgumentException("port " + port + " of " + host + " is not a TCP port");
+                throw new IllegalArgumentException(
+                        "port " + port + " of " + host + " is not a TCP port");
             }
             if (host.isBlank()) {
                 throw new IllegalArgumentException("the host is empty");
             }
             String text = host.contains(":") ? "[" + host + "]:" + port : host + ":" + port;
-            Locator locator =
-                    new Locator("tcp-host", text.getBytes(StandardCharsets.UTF_8), text);
-            return new Address(secret.clone(), new PeerAddress(0, HostIdentity.UNKNOWN, List.of(locator)));
+            Locator locator = new Locator("tcp-host", text.getBytes(StandardCharsets.UTF_8), text);
+            return new Address(
+                    secret.clone(), new PeerAddress(0, HostIdentity.UNKNOWN, List.of(locator)));
         }
 
         /// @return the endpoint's incarnation, 0 when unknown
@@ -89,7 +91,8 @@ public final class AddressCodec {
             }
             int version = in.getShort();
             if (version < 1) {
-                throw new IllegalArgumentException("endpoint address of unknown version " + version);
+                throw new IllegalArgumentException(
+                        "endpoint address of unknown version " + version);
             }
             byte[] secret = get(in);
             long incarnation = in.getLong();
@@ -102,7 +105,8 @@ public final class AddressCodec {
             }
             return new Address(secret, new PeerAddress(incarnation, host, List.copyOf(locators)));
         } catch (BufferUnderflowException e) {
-            throw new IllegalArgumentException("this endpoint address is cut short: " + bytes.length + " bytes", e);
+            throw new IllegalArgumentException(
+                    "this endpoint address is cut short: " + bytes.length + " bytes", e);
         }
     }
 

@@ -27,48 +27,54 @@ public final class Frame {
     /// One-sided write of one range: a region and generation, b key, c offset, inline d. Sequenced.
     public static final int WRITE = 2;
 
-    /// One-sided write of pieces: a, b as in `WRITE`, count pieces; payload: table, then bytes. Sequenced.
+    /// One-sided write of pieces: a, b as in `WRITE`, count pieces; payload: table, then bytes.
+    /// Sequenced.
     public static final int WRITE_PIECES = 3;
 
-    /// End of a write: notification and/or counter once e bytes of the transfer were applied. With a counter
-    /// ([#COUNTER_ADD], [#COUNTER_SET]): a region and generation, b key, c offset, d value; without one the notification may
-    /// be inline at a (up to 32 bytes). Sequenced.
+    /// End of a write: notification and/or counter once e bytes of the transfer were applied. With
+    /// a counter ([#COUNTER_ADD], [#COUNTER_SET]): a region and generation, b key, c offset, d
+    /// value; without one the notification may be inline at a (up to 32 bytes). Sequenced.
     public static final int TAIL = 4;
 
     /// Part of a large notification: a offset in it, b its size. Sequenced.
     public static final int NOTE_PART = 5;
 
-    /// Read request: a, b, c as in `WRITE`, d length, e offset in the operation's stream. Sequenced.
+    /// Read request: a, b, c as in `WRITE`, d length, e offset in the operation's stream.
+    /// Sequenced.
     public static final int READ = 6;
 
-    /// Read request for pieces: a, b, count pieces, e offset in the stream; payload: table. Sequenced.
+    /// Read request for pieces: a, b, count pieces, e offset in the stream; payload: table.
+    /// Sequenced.
     public static final int READ_PIECES = 7;
 
-    /// Bytes for an operation of the peer (answer to a read, or data of a send): transfer is the peer's token, a offset in
-    /// its stream, b total bytes of the stream. Sequenced.
+    /// Bytes for an operation of the peer (answer to a read, or data of a send): transfer is the
+    /// peer's token, a offset in its stream, b total bytes of the stream. Sequenced.
     public static final int DATA = 8;
 
     /// A short message: a tag, b position, inline d. Sequenced.
     public static final int SEND = 9;
 
-    /// A long message wants a receive: a tag, b position, c length; transfer is the send's token. Sequenced.
+    /// A long message wants a receive: a tag, b position, c length; transfer is the send's token.
+    /// Sequenced.
     public static final int SEND_REQUEST = 10;
 
-    /// A receive is ready: a tag, b position, c capacity; transfer is the receive's token; payload: a memory descriptor, or
-    /// nothing. Sequenced.
+    /// A receive is ready: a tag, b position, c capacity; transfer is the receive's token; payload:
+    /// a memory descriptor, or nothing. Sequenced.
     public static final int ADVERT = 11;
 
-    /// All bytes of a send were stored by the sender itself: transfer is the receive's token, c length. Sequenced.
+    /// All bytes of a send were stored by the sender itself: transfer is the receive's token, c
+    /// length. Sequenced.
     public static final int SEND_STORED = 12;
 
-    /// A send was longer than its receive: transfer is the token of the receive, or of the send; c sent, d capacity.
-    /// Sequenced.
+    /// A send was longer than its receive: transfer is the token of the receive, or of the send; c
+    /// sent, d capacity. Sequenced.
     public static final int TRUNCATED = 13;
 
     /// An operation of the peer cannot go on: transfer is its token, count the reason. Sequenced.
     public static final int ABORT = 14;
 
-    /// A receive should be withdrawn: a tag, b position; transfer is the receive's token. Sequenced.
+    /// A receive should be withdrawn: a tag, b position; transfer is the receive's token.
+    /// Sequenced.
     public static final int WITHDRAW = 15;
 
     /// Answer: the position is spent, nothing will come: transfer as in `WITHDRAW`. Sequenced.
@@ -77,7 +83,8 @@ public final class Frame {
     /// Credits back: a messages, b notification bytes, c read requests. Sequenced.
     public static final int CREDIT = 17;
 
-    /// A frame was not applied: transfer is the initiator's token, count the reason, a lane, b its sequence. Sequenced.
+    /// A frame was not applied: transfer is the initiator's token, count the reason, a lane, b its
+    /// sequence. Sequenced.
     public static final int REFUSED = 18;
 
     /// Look up a published name: payload is the name. Sequenced.
@@ -165,10 +172,12 @@ public final class Frame {
     public static final int STRIDED_TABLE = 24;
 
     /// Little-endian long at any address.
-    public static final ValueLayout.OfLong LONG = JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
+    public static final ValueLayout.OfLong LONG =
+            JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
 
     /// Little-endian int at any address.
-    public static final ValueLayout.OfInt INT = JAVA_INT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
+    public static final ValueLayout.OfInt INT =
+            JAVA_INT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
 
     private static final ValueLayout.OfShort SHORT =
             JAVA_SHORT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
@@ -176,11 +185,15 @@ public final class Frame {
     private Frame() {}
 
     /// Writes the first 24 bytes of a header. The other fields keep what they had.
-    public static void start(MemorySegment h, int type, int flags, int count, int length, long transfer) {
+    public static void start(
+            MemorySegment h, int type, int flags, int count, int length, long transfer) {
         h.set(
                 LONG,
                 0,
-                (type & 0xffL) | (flags & 0xffL) << 8 | (count & 0xffffL) << 16 | (long) length << 32);
+                (type & 0xffL)
+                        | (flags & 0xffL) << 8
+                        | (count & 0xffffL) << 16
+                        | (long) length << 32);
         h.set(LONG, TRANSFER, transfer);
     }
 
@@ -218,5 +231,4 @@ public final class Frame {
     public static long region(int index, int generation) {
         return (index & 0xffff_ffffL) | ((long) generation << 32);
     }
-
 }

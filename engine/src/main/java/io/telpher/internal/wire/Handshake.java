@@ -12,10 +12,12 @@ import java.security.SecureRandom;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
-/// Proves both ends of a fresh channel to each other by the acceptor's secret (HMAC-SHA-256 over nonces of both), and
-/// exchanges addresses. Until the proof is checked no state is made and nothing is told.
+/// Proves both ends of a fresh channel to each other by the acceptor's secret (HMAC-SHA-256 over
+/// nonces of both), and exchanges addresses. Until the proof is checked no state is made and
+/// nothing is told.
 ///
-/// `HELLO` (64 bytes) -> , <- `CHALLENGE` (32), `PROOF` (36 + address) ->, <- `WELCOME` (40 + address).
+/// `HELLO` (64 bytes) -> , <- `CHALLENGE` (32), `PROOF` (36 + address) ->, <- `WELCOME` (40 +
+/// address).
 public final class Handshake {
     /// The version that this code speaks.
     public static final int VERSION = 1;
@@ -105,7 +107,8 @@ public final class Handshake {
     ///
     /// @param own the initiator's address, without secret
     /// @return the acceptor's address, without secret, when it said `OK`
-    /// @throws TelpherException.AccessDenied when the acceptor does not accept the secret, or does not know it
+    /// @throws TelpherException.AccessDenied when the acceptor does not accept the secret, or does
+    ///     not know it
     /// @throws Refused when it gave another answer
     public static AddressCodec.Address initiate(
             Channel channel, Hello hello, byte[] secret, byte[] own, Deadline deadline)
@@ -210,7 +213,10 @@ public final class Handshake {
         RANDOM.nextBytes(nonce);
         out.putInt(HELLO_MAGIC).putShort((short) VERSION).putShort((short) 1);
         out.putLong(0); // capabilities: none yet
-        out.put((byte) hello.purpose.ordinal()).put((byte) hello.lane).putShort((short) 0).putInt(0);
+        out.put((byte) hello.purpose.ordinal())
+                .put((byte) hello.lane)
+                .putShort((short) 0)
+                .putInt(0);
         out.putLong(hello.connection).putLong(hello.from).put(nonce).putLong(hello.to);
         return out.array();
     }

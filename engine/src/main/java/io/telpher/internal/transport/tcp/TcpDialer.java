@@ -16,8 +16,8 @@ import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
 /// Makes one connection out of several addresses: each next attempt starts when the last one failed
-/// or has been waiting for 200 ms, and the first that succeeds wins. Used once, by one thread, which
-/// waits at most until the deadline.
+/// or has been waiting for 200 ms, and the first that succeeds wins. Used once, by one thread,
+/// which waits at most until the deadline.
 final class TcpDialer {
     private static final long NEXT_AFTER_NANOS = TimeUnit.MILLISECONDS.toNanos(200);
     private static final int STREAM =

@@ -11,8 +11,8 @@ import org.jspecify.annotations.Nullable;
 /// The sending half of a lane; every method is called under the lane's send token.
 ///
 /// On the wire come first the bytes of `buffer` from `from` to `to`, then what is left of the one
-/// payload that is written out of its owner's memory. Small frames are copied into the buffer whole;
-/// of a large one the header is.
+/// payload that is written out of its owner's memory. Small frames are copied into the buffer
+/// whole; of a large one the header is.
 final class TcpOutput {
     /// Room for small frames that wait for [#flush]. One system call costs about as much as copying
     /// this.
