@@ -71,6 +71,9 @@ public final class Sockets {
     public static final int TCP_USER_TIMEOUT = 18;
     public static final int TCP_NOTSENT_LOWAT = 25;
 
+    /// Linux 6.15 and later.
+    public static final int TCP_RTO_MAX_MS = 44;
+
     /// `struct ucred { pid_t pid; uid_t uid; gid_t gid; }`
     static final int UCRED_BYTES = 12;
 

@@ -20,6 +20,7 @@ final class Interfaces {
             List.of("docker", "br-", "virbr", "cni", "podman", "lxcbr", "lxdbr");
 
     private static final Path SYSFS = Path.of("/sys/class/net");
+    private static final Path IPV4_CONF = Path.of("/proc/sys/net/ipv4/conf");
 
     private Interfaces() {}
 
@@ -86,12 +87,30 @@ final class Interfaces {
 
     /// Reads the speed that the driver reports; virtual interfaces often have none.
     private static int speed(String name) {
+        return number(SYSFS, name, "speed");
+    }
+
+    /// @return the number in a file, 0 when there is none or it is negative
+    private static int number(Path folder, String nic, String file) {
         try {
-            String text = Files.readString(SYSFS.resolve(name).resolve("speed")).strip();
+            String text = Files.readString(folder.resolve(nic).resolve(file)).strip();
             return Math.max(0, Integer.parseInt(text));
         } catch (IOException | NumberFormatException e) {
             return 0;
         }
+    }
+
+    /// Tells whether what is sent to an interface's address also arrives there. By default Linux
+    /// answers for all its IPv4 addresses on every interface, so that with two interfaces in one
+    /// subnet the answers to the one may come in by the other, where a socket that is tied to its
+    /// device does not see them; and a strict reverse-path filter drops them at the right one.
+    static boolean answersForItself(String nic, boolean inet6) {
+        return inet6 || (setting(nic, "arp_ignore") >= 1 && setting(nic, "rp_filter") != 1);
+    }
+
+    /// The kernel goes by the larger of the value for all interfaces and the interface's own.
+    private static int setting(String nic, String name) {
+        return Math.max(number(IPV4_CONF, "all", name), number(IPV4_CONF, nic, name));
     }
 
     /// Picks the addresses to use.

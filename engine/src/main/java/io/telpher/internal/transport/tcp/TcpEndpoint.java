@@ -180,12 +180,16 @@ final class TcpEndpoint implements TransportEndpoint {
         NetAddress local = target.local();
         NetAddress remote = target.remote();
         int scope = local == null ? 0 : local.scope();
+        String device = target.device();
+        if (device != null && !Interfaces.answersForItself(device, remote.inet6())) {
+            device = null;
+        }
         return new TcpDialer.Attempt(
                 new InetSocketAddress(TcpListener.scoped(remote.ip(), scope), remote.port()),
                 local == null
                         ? null
                         : new InetSocketAddress(TcpListener.scoped(local.ip(), scope), 0),
-                target.device(),
+                device,
                 text);
     }
 

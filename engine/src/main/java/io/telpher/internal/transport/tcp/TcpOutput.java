@@ -64,6 +64,9 @@ final class TcpOutput {
             int length,
             @Nullable Object holder) {
         int needed = Lane.HEADER + (length <= SMALL - Lane.HEADER ? length : 0);
+        if (socket.failure() != null) {
+            return Lane.DEAD;
+        }
         if (payloadLeft > 0 || BUFFER - to < needed) {
             int flushed = flush();
             if (flushed == Lane.DEAD || payloadLeft > 0) {
@@ -72,9 +75,6 @@ final class TcpOutput {
             if (BUFFER - to < needed && !compact(needed)) {
                 return Lane.FULL;
             }
-        }
-        if (socket.failure() != null) {
-            return Lane.DEAD;
         }
         if (buffer.address() == 0) {
             buffer = socket.arena().allocate(BUFFER, 64);
@@ -132,10 +132,11 @@ final class TcpOutput {
 
     /// Writes until nothing is left or the kernel takes no more.
     private int push() {
+        if (socket.failure() != null) {
+            blocked = false;
+            return Lane.DEAD;
+        }
         while (to > from || payloadLeft > 0) {
-            if (socket.failure() != null) {
-                return Lane.DEAD;
-            }
             long asked = (long) (to - from) + payloadLeft;
             long sent = write();
             if (sent == -Errno.EAGAIN) {

@@ -245,7 +245,8 @@ final class TcpRoutes {
     }
 
     /// Binding to the address is enough where one interface leads to the subnet. Where several do,
-    /// the routing table would send everything by the first, so the socket is tied to its own.
+    /// the routing table would send everything by the first, so the socket is better tied to its
+    /// own.
     private static @Nullable String device(
             Way way, List<NetAddress> local, Proximity proximity) {
         NetAddress own = way.local();

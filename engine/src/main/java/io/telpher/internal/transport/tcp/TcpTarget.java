@@ -7,7 +7,8 @@ sealed interface TcpTarget {
     /// An address that the peer's locator names.
     ///
     /// @param local the address to leave from, or null to let the system choose
-    /// @param device the interface to leave by, or null to let the routing table choose
+    /// @param device the interface to leave by if this host allows it, or null to let the routing
+    ///     table choose
     /// @param remote the peer's address
     record Address(@Nullable NetAddress local, @Nullable String device, NetAddress remote)
             implements TcpTarget {}
