@@ -5,12 +5,11 @@ import io.telpher.CounterUpdate;
 import io.telpher.RemoteMemory;
 
 import java.lang.foreign.MemorySegment;
+import java.util.Objects;
 
-/// A region in the owner's private memory, reached by `process_vm_writev` and `process_vm_readv`:
-/// one copy, made by the kernel.
-///
-/// The owner's process is named by its pid only, so before each slice the owner's cookie is read: a
-/// process that has become another program meanwhile does not have it, and gets no byte.
+/// A region in the owner's private memory, reached through the kernel: one copy, made by
+/// `process_vm_writev` or `process_vm_readv`. [ProcessMemory] makes sure that no other program than
+/// the owner's gets a byte.
 final class CmaWindow extends ShmWindow {
     private final ProcessMemory process;
     private final long address;
@@ -63,17 +62,16 @@ final class CmaWindow extends ShmWindow {
         if (!isOpen()) {
             return STALE;
         }
-        MemorySegment whole = local.asSlice(at, length);
+        Objects.checkFromIndexSize(at, length, local.byteSize());
         long slice = slice(length);
         long done = 0;
         while (done < length) {
             long bytes = Math.min(slice, length - done);
-            long from = whole.address() + done;
-            long to = address + offset + done;
+            long there = address + offset + done;
             long moved =
                     direction == Direction.WRITE
-                            ? process.write(whole, from, to, bytes)
-                            : process.read(whole, from, to, bytes);
+                            ? process.write(local, at + done, there, bytes)
+                            : process.read(local, at + done, there, bytes);
             if (moved <= 0) {
                 return done > 0 ? done : LOST;
             }

@@ -2,6 +2,7 @@ package io.telpher.internal.transport.shm;
 
 import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 
+import io.telpher.internal.ffi.linux.Descriptors;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.linux.IoVec;
 import io.telpher.internal.ffi.linux.Processes;
@@ -13,12 +14,23 @@ import java.lang.foreign.MemorySegment;
 
 /// Another process's memory, as long as it is the same program. Thread-safe; nothing allocates
 /// after a thread's first call.
-final class ProcessMemory {
+///
+/// Small ranges go through `/proc/PID/mem`: one system call, and the descriptor stands for the
+/// program that it was opened for, so after `exec` it transfers nothing. The kernel copies twice
+/// there, so larger ranges go through `process_vm_writev` and `process_vm_readv`, which name the
+/// process by its pid: for those the cookie is read first.
+final class ProcessMemory implements AutoCloseable {
+    /// Up to here one call with two copies is faster than two calls with one.
+    static final long SMALL = 8 << 10;
+
     private static final ThreadLocal<Vectors> VECTORS = ThreadLocal.withInitial(Vectors::new);
 
     private final int pid;
     private final long cookieAddress;
     private final MemorySegment cookie;
+
+    /// `/proc/PID/mem`, or -1; set before the first window exists.
+    private int file = -1;
 
     /// @param pid the process as this one sees it
     /// @param cookieAddress where its cookie lies
@@ -46,6 +58,7 @@ final class ProcessMemory {
         }
         long result = readCookie(VECTORS.get());
         if (result == ProcessCookie.BYTES) {
+            openFile();
             return null;
         }
         if (result == -Errno.EPERM) {
@@ -59,6 +72,22 @@ final class ProcessMemory {
         return result < 0
                 ? "process_vm_readv: " + Errno.describe((int) -result)
                 : "process " + pid + " is not the peer: it does not have the peer's cookie";
+    }
+
+    /// Opens `/proc/PID/mem`, and keeps it if it shows the cookie: the process may have become
+    /// another program in between. Without it everything takes the longer way.
+    private void openFile() {
+        int fd = Descriptors.openProcessMemory(pid, Descriptors.O_RDWR);
+        if (fd < 0) {
+            return;
+        }
+        MemorySegment seen = VECTORS.get().seen;
+        long read = Descriptors.pread(fd, seen, ProcessCookie.BYTES, cookieAddress);
+        if (read == ProcessCookie.BYTES && seen.mismatch(cookie) < 0) {
+            file = fd;
+        } else {
+            Mapping.closeDescriptor(fd);
+        }
     }
 
     /// @return the cookie's length when the process is still the same program
@@ -75,9 +104,13 @@ final class ProcessMemory {
 
     /// Copies local bytes into the process.
     ///
-    /// @param owner segment that `from` lies in
+    /// @param at where they start in `local`, which is native
+    /// @param to address in the process
     /// @return bytes copied; 0 or less when the process cannot be reached any more
-    long write(MemorySegment owner, long from, long to, long bytes) {
+    long write(MemorySegment local, long at, long to, long bytes) {
+        if (bytes <= SMALL && file >= 0) {
+            return Descriptors.pwrite(file, local.asSlice(at, bytes), bytes, to);
+        }
         Vectors vectors = VECTORS.get();
         long seen = readCookie(vectors);
         if (seen != ProcessCookie.BYTES) {
@@ -85,27 +118,31 @@ final class ProcessMemory {
         }
         vectors.local.clear();
         vectors.remote.clear();
-        vectors.local.add(from, bytes);
+        vectors.local.add(local.address() + at, bytes);
         vectors.remote.add(to, bytes);
         return Processes.processVmWritev(
-                pid, vectors.local.segment(), 1, vectors.remote.segment(), 1, owner);
+                pid, vectors.local.segment(), 1, vectors.remote.segment(), 1, local);
     }
 
     /// Copies the process's bytes here. Cookie and bytes come in one call.
     ///
-    /// @param owner segment that `to` lies in
+    /// @param at where they go in `local`, which is native
+    /// @param from address in the process
     /// @return bytes copied; 0 or less when the process cannot be reached any more
-    long read(MemorySegment owner, long to, long from, long bytes) {
+    long read(MemorySegment local, long at, long from, long bytes) {
+        if (bytes <= SMALL && file >= 0) {
+            return Descriptors.pread(file, local.asSlice(at, bytes), bytes, from);
+        }
         Vectors vectors = VECTORS.get();
         vectors.local.clear();
         vectors.remote.clear();
         vectors.local.add(vectors.seen);
-        vectors.local.add(to, bytes);
+        vectors.local.add(local.address() + at, bytes);
         vectors.remote.add(cookieAddress, ProcessCookie.BYTES);
         vectors.remote.add(from, bytes);
         long result =
                 Processes.processVmReadv(
-                        pid, vectors.local.segment(), 2, vectors.remote.segment(), 2, owner);
+                        pid, vectors.local.segment(), 2, vectors.remote.segment(), 2, local);
         if (result < 0) {
             return result;
         }
@@ -113,5 +150,12 @@ final class ProcessMemory {
             return 0;
         }
         return result - ProcessCookie.BYTES;
+    }
+
+    /// Nobody uses it any more.
+    @Override
+    public void close() {
+        Mapping.closeDescriptor(file);
+        file = -1;
     }
 }

@@ -56,7 +56,11 @@ final class ShmWindows implements Windows {
     static @Nullable ShmWindows of(ShmEndpoint endpoint, ShmLink link, PeerAddress peer) {
         ShmWindows windows = new ShmWindows(endpoint, link, peer);
         boolean none = windows.noSelf != null && windows.noMapped != null && windows.noCma != null;
-        return none ? null : windows;
+        if (none) {
+            windows.process.close();
+            return null;
+        }
+        return windows;
     }
 
     private @Nullable String forbidden(String path) {
@@ -231,6 +235,7 @@ final class ShmWindows implements Windows {
                 return;
             }
         }
+        process.close();
         link.windowsClosed();
     }
 

@@ -130,6 +130,7 @@ class ShmProcessesTest {
             MemorySegment local = Arena.ofAuto().allocate(SIZE).fill((byte) 42);
             int ticket = window.enter();
             assertThat(window.write(ticket, local, 0, 0, SIZE, () -> true)).isEqualTo(SIZE);
+            assertThat(window.read(ticket, local, 0, SIZE - 100, 100, () -> true)).isEqualTo(100);
             window.exit(ticket);
             child.say("look");
             assertThat(child.hear()).isEqualTo("42");
@@ -145,6 +146,8 @@ class ShmProcessesTest {
                 assertThat(written).isEqualTo(Window.LOST);
                 assertThat(window.read(ticket, local, 0, 0, SIZE, () -> true))
                         .isEqualTo(Window.LOST);
+                assertThat(window.write(ticket, local, 0, 0, 8, () -> true)).isEqualTo(Window.LOST);
+                assertThat(window.read(ticket, local, 0, 0, 8, () -> true)).isEqualTo(Window.LOST);
             }
             window.exit(ticket);
             assertThat(child.process().isAlive()).isTrue();
