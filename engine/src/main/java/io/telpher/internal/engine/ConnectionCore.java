@@ -219,61 +219,62 @@ abstract class ConnectionCore {
         return path == null ? "" : path;
     }
 
-    /// Sets a filled operation in motion.
-    void start(Operation op) {
-        boolean entered = Endings.enter(op.region, op.localPieces);
-        boolean viaWindow = false;
-        lock.lock();
-        try {
-            op.setState(Operation.PENDING);
-            if (!entered) {
-                op.region = null;
-                op.localPieces = null;
-                endings.revoke(op, Connection.STALE, "its local region is closed");
-                return;
-            }
-            TelpherException over = failure;
-            if (over != null) {
-                op.error = over;
-                endings.revoke(op, Failures.reason(over), "");
-                return;
-            }
-            switch (op.kind) {
-                case WRITE, READ -> {
-                    if (foreign(op)) {
-                        endings.revoke(op, Connection.STALE, "");
-                        return;
-                    }
-                    viaWindow = direct != null;
-                    if (viaWindow) {
-                        op.copying = true;
-                    } else {
-                        op.stage = Operation.Stage.DATA;
-                        op.path = lanePath();
-                        outbound.enqueue(op);
-                    }
-                }
-                case NOTIFY -> {
-                    op.path = lanePath();
-                    outbound.advanceWrite(op);
-                }
-                case SEND -> {
-                    op.path = lanePath();
-                    matcher.postSend(op);
-                }
-                case RECEIVE -> {
-                    op.path = lanePath();
-                    matcher.postReceive(op);
-                }
-                default -> throw new IllegalStateException("not posted by callers: " + op.kind);
-            }
-        } finally {
-            lock.unlock();
+    /// Sets a filled operation in motion. Under the lock; [#goOn] must follow without it.
+    ///
+    /// @param entered whether it was counted into its local regions
+    /// @return whether the data goes through a window
+    boolean start(Operation op, boolean entered) {
+        op.setState(Operation.PENDING);
+        if (!entered) {
+            op.region = null;
+            op.localPieces = null;
+            endings.revoke(op, Connection.STALE, "its local region is closed");
+            return false;
         }
+        TelpherException over = failure;
+        if (over != null) {
+            op.error = over;
+            endings.revoke(op, Failures.reason(over), "");
+            return false;
+        }
+        switch (op.kind) {
+            case WRITE, READ -> {
+                if (foreign(op)) {
+                    endings.revoke(op, Connection.STALE, "");
+                    return false;
+                }
+                if (direct != null) {
+                    op.copying = true;
+                    return true;
+                }
+                op.stage = Operation.Stage.DATA;
+                op.path = lanePath();
+                outbound.enqueue(op);
+            }
+            case NOTIFY -> {
+                op.path = lanePath();
+                outbound.advanceWrite(op);
+            }
+            case SEND -> {
+                op.path = lanePath();
+                matcher.postSend(op);
+            }
+            case RECEIVE -> {
+                op.path = lanePath();
+                matcher.postReceive(op);
+            }
+            default -> throw new IllegalStateException("not posted by callers: " + op.kind);
+        }
+        return false;
+    }
+
+    /// Carries on with a started operation, without lock and tokens.
+    void goOn(Operation op, boolean viaWindow) {
         if (viaWindow) {
             throughWindow(op, false);
         }
         progress.keepTime();
+        afterwards();
     }
 
     private boolean foreign(Operation op) {

@@ -194,20 +194,25 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
         long deadline = System.nanoTime() + transfer.deadlineNanos;
         int rounds = 0;
         while (true) {
-            Operation op = null;
+            boolean entered = Endings.enter(transfer.region, transfer.localPieces);
+            boolean viaWindow = false;
+            Operation op;
             lock.lock();
             try {
                 op = table.take();
                 if (op != null) {
                     fill(op, transfer, deadline, note);
+                    viaWindow = start(op, entered);
                 }
             } finally {
                 lock.unlock();
             }
             if (op != null) {
-                start(op);
-                afterwards();
+                goOn(op, viaWindow);
                 return;
+            }
+            if (entered) {
+                Endings.exit(transfer.region, transfer.localPieces);
             }
             poll();
             if (System.nanoTime() - deadline > 0) {
@@ -323,24 +328,46 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
                 return result == DONE ? ALREADY_DONE : result;
             }
         }
+        return tryPost(kind, region, localOffset, length, remote, remoteOffset, 0);
+    }
+
+    /// Posts an operation on one range of local memory, for a token.
+    private long tryPost(
+            Operation.Kind kind,
+            RegionImpl region,
+            long localOffset,
+            long length,
+            @Nullable RemoteMemory remote,
+            long remoteOffset,
+            long tag) {
+        boolean entered = region.enter();
+        boolean viaWindow;
         Operation op;
+        long token;
         lock.lock();
         try {
             op = table.take();
             if (op == null) {
+                if (entered) {
+                    region.exit();
+                }
                 return BACK_PRESSURED;
             }
             op.kind = kind;
             op.region = region;
             op.localOffset = localOffset;
+            op.length = length;
             op.remote = remote;
             op.remoteOffset = remoteOffset;
-            op.length = length;
+            op.tag = tag;
             op.deadline = System.nanoTime() + defaultDeadline;
+            token = op.token();
+            viaWindow = start(op, entered);
         } finally {
             lock.unlock();
         }
-        return started(op);
+        goOn(op, viaWindow);
+        return token;
     }
 
     private static void check(long offset, long length, long size) {
@@ -349,13 +376,6 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
                     "offset %d and length %d do not fit into %d bytes"
                             .formatted(offset, length, size));
         }
-    }
-
-    private long started(Operation op) {
-        long token = op.token();
-        start(op);
-        afterwards();
-        return token;
     }
 
     @Override
@@ -382,26 +402,7 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
             Operation.Kind kind, long tag, MemoryRegion local, long offset, long length) {
         RegionImpl region = own(local);
         check(offset, length, region.size());
-        if (isOver()) {
-            return reasonOver();
-        }
-        Operation op;
-        lock.lock();
-        try {
-            op = table.take();
-            if (op == null) {
-                return BACK_PRESSURED;
-            }
-            op.kind = kind;
-            op.tag = tag;
-            op.region = region;
-            op.localOffset = offset;
-            op.length = length;
-            op.deadline = System.nanoTime() + defaultDeadline;
-        } finally {
-            lock.unlock();
-        }
-        return started(op);
+        return isOver() ? reasonOver() : tryPost(kind, region, offset, length, null, 0, tag);
     }
 
     @Override
@@ -424,6 +425,7 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
             return reasonOver();
         }
         Operation op;
+        long token;
         lock.lock();
         try {
             op = table.take();
@@ -433,10 +435,14 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
             op.kind = Operation.Kind.NOTIFY;
             op.deadline = System.nanoTime() + defaultDeadline;
             op.keepNote(payload, offset, length);
+            token = op.token();
+            boolean direct = start(op, true);
+            assert !direct;
         } finally {
             lock.unlock();
         }
-        return started(op);
+        goOn(op, false);
+        return token;
     }
 
     @Override
@@ -444,12 +450,15 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
         if (token == ALREADY_DONE) {
             return DONE;
         }
-        int result = take(token);
-        if (result == PENDING) {
+        // The slot cannot be used for anything else before its token has been taken here.
+        Operation posted = table.find(token);
+        if (posted != null && posted.state() != Operation.ENDED) {
             poll();
-            result = take(token);
+            if (posted.state() != Operation.ENDED) {
+                return PENDING;
+            }
         }
-        return result;
+        return take(token);
     }
 
     private int take(long token) {

@@ -60,6 +60,11 @@ final class Outbound {
     private final ArrayDeque<Resend> resends = new ArrayDeque<>(0);
     private volatile int urgentWork;
 
+    /// Changes, under the lock, whenever there may be more to send than before.
+    private volatile long stamp;
+
+    private long stamps;
+
     /// A hint: `resends` holds something.
     private volatile boolean resending;
 
@@ -92,6 +97,7 @@ final class Outbound {
                         && op.kind != Operation.Kind.READ
                         && op.length - op.sent > SHORT;
         (bulk ? bulkQueue : shortQueue).add(op);
+        stamp = ++stamps;
     }
 
     ControlFrame control(int type, int flags, int count, long transfer) {
@@ -106,6 +112,7 @@ final class Outbound {
     void enqueue(ControlFrame frame) {
         control.addLast(frame);
         urgentWork = 1;
+        stamp = ++stamps;
     }
 
     /// Queues a frame that is neither confirmed nor kept.
@@ -113,17 +120,20 @@ final class Outbound {
         ControlFrame frame = control(type, 0, 0, 0).with(Frame.A, a).with(Frame.B, b);
         signals.addLast(frame);
         urgentWork = 1;
+        stamp = ++stamps;
     }
 
     /// Something small waits that is in no queue.
     void urgent() {
         urgentWork = 1;
+        stamp = ++stamps;
     }
 
     /// The peer should hear how far a lane was applied.
     void acknowledge(LaneState s) {
         s.ackDue = true;
         urgentWork = 1;
+        stamp = ++stamps;
     }
 
     void credit(long messages, long noteBytes, boolean largeNote) {
@@ -139,7 +149,7 @@ final class Outbound {
         Operation op;
         while ((op = noteQueue.peek()) != null && noteCreditFor(op)) {
             noteQueue.removeFirst();
-            shortQueue.add(op);
+            enqueue(op);
         }
     }
 
@@ -164,7 +174,7 @@ final class Outbound {
                 return;
             }
             readQueue.removeFirst();
-            shortQueue.add(op);
+            enqueue(op);
             if (readsOut + 1 >= READ_CREDITS) {
                 return;
             }
@@ -197,9 +207,11 @@ final class Outbound {
     }
 
     private boolean hasWork(LaneState s) {
-        if (s.encoded || s.dirty || s.blocked) {
-            return true;
-        }
+        return s.encoded || s.dirty || s.blocked || isQueued(s);
+    }
+
+    /// A hint, without the lock: there may be something for this lane.
+    private boolean isQueued(LaneState s) {
         boolean first = s == controlLane();
         return s.pingDue
                 || s.pongDue
@@ -227,23 +239,23 @@ final class Outbound {
                     return;
                 }
             }
-            boolean more;
+            long seen;
             try {
-                more = pumpHeld(s);
+                seen = pumpHeld(s);
             } finally {
                 s.sendToken.giveBack();
             }
-            if (!more) {
-                return;
+            if (seen == stamp) {
+                return; // what is left cannot be sent now: confirmations or room have to come first
             }
         }
     }
 
-    /// @return whether another look makes sense
-    private boolean pumpHeld(LaneState s) {
+    /// @return the stamp up to which all work was looked at
+    private long pumpHeld(LaneState s) {
         Lane lane = s.lane;
         if (s.dead) {
-            return false;
+            return stamp;
         }
         if (s.blocked || s.dirty) {
             int result = lane.flush();
@@ -254,8 +266,13 @@ final class Outbound {
             s.dirty = false;
             s.staged = false;
         }
+        long seen;
         while (true) {
+            seen = stamp;
             if (!s.encoded) {
+                if (!isQueued(s)) {
+                    break;
+                }
                 if (s.staged) {
                     int result = lane.flush();
                     if (result != Lane.OK) {
@@ -266,6 +283,7 @@ final class Outbound {
                 }
                 lock.lock();
                 try {
+                    seen = stamp;
                     s.encoded = next(s);
                 } finally {
                     lock.unlock();
@@ -320,16 +338,16 @@ final class Outbound {
             s.dirty = false;
             s.staged = false;
         }
-        return true;
+        return seen;
     }
 
-    private boolean stopped(LaneState s, int result) {
+    private long stopped(LaneState s, int result) {
         if (result == Lane.DEAD) {
             connection.laneDied(s);
         } else {
             s.blocked = true;
         }
-        return false;
+        return stamp;
     }
 
     /// Whether some lane waits for its link to drain.
@@ -609,6 +627,7 @@ final class Outbound {
             settle(kind, ref, generation, length);
         }
         adaptWindow(s);
+        stamp = ++stamps;
         return true;
     }
 
@@ -666,6 +685,7 @@ final class Outbound {
     /// not delivered.
     void resendFrom(LaneState s) {
         resending = true;
+        stamp = ++stamps;
         while (s.acked < s.sent) {
             long sequence = s.acked;
             LaneState.Sent kind = s.kind(sequence);
