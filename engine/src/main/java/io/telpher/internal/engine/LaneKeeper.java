@@ -15,6 +15,11 @@ import org.jspecify.annotations.Nullable;
 /// on two lanes. The last lane's end is the connection's.
 final class LaneKeeper {
     private static final int BATCH = 64;
+
+    /// A bulk lane that brought nothing so often is looked at only every eighth time.
+    private static final int QUIET = 64;
+
+    private static final int SKIP = 7;
     private static final long UNREPORTED_BYTES = 4 << 20;
 
     /// A lane that confirmed nothing for so long, while another was heard, is given up.
@@ -41,7 +46,16 @@ final class LaneKeeper {
     int poll() {
         int frames = 0;
         for (LaneState s : outbound.lanes()) {
-            frames += poll(s);
+            if (s.quietPolls > QUIET && (++s.skipped & SKIP) != 0) {
+                continue; // looking at a stream costs a system call
+            }
+            int n = poll(s);
+            if (n > 0) {
+                s.quietPolls = 0;
+                frames += n;
+            } else if (s.index > 0) {
+                s.quietPolls++;
+            }
         }
         return frames;
     }

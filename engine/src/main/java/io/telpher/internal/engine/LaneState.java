@@ -100,6 +100,11 @@ final class LaneState {
     long unreportedBytes;
     boolean urgent;
 
+    /// Polls that brought nothing in a row, and polls left out; racy hints.
+    int quietPolls;
+
+    int skipped;
+
     // --- written under the send token
     long framesSent;
     long bytesSent;
