@@ -124,7 +124,13 @@ final class Operation implements Window.Guard {
     long quantum;
     long peerToken;
     long streamBase;
+
+    /// Stands in a queue, which links the operations by `next`.
     boolean queued;
+
+    /// Ended and given back while it stood in a queue.
+    boolean released;
+
     @Nullable Operation next;
 
     // Result.
@@ -292,8 +298,6 @@ final class Operation implements Window.Guard {
         quantum = 0;
         peerToken = 0;
         streamBase = 0;
-        queued = false;
-        next = null;
         reason = 0;
         quiet = RemoteQuiet.UNKNOWN;
         error = null;

@@ -6,12 +6,17 @@ import org.jspecify.annotations.Nullable;
 /// connection's lock. Linked through the operations, so that nothing is allocated; an operation is
 /// in one queue at most.
 final class OperationQueue {
+    private final OperationTable table;
     private @Nullable Operation first;
     private @Nullable Operation last;
     private @Nullable Operation lastHigh;
 
     /// Read without the lock as a hint.
     private volatile boolean filled;
+
+    OperationQueue(OperationTable table) {
+        this.table = table;
+    }
 
     void add(Operation op) {
         if (op.queued) {
@@ -62,6 +67,7 @@ final class OperationQueue {
         }
         op.next = null;
         op.queued = false;
+        table.unqueued(op);
         if (first == null) {
             filled = false;
         }

@@ -37,14 +37,27 @@ final class OperationTable {
         return op;
     }
 
-    /// Gives a slot back.
+    /// Gives a slot back. One that still stands in a queue is used again when it has come out of
+    /// it: whoever is behind it hangs on its link.
     void release(Operation op) {
         op.clear();
         // From here on frames of the old use are strangers. 31 bits and never 0: a token is
         // positive.
         op.generation = op.generation == Integer.MAX_VALUE ? 1 : op.generation + 1;
         op.setState(Operation.FREE);
-        free[freeCount++] = op.index;
+        if (op.queued) {
+            op.released = true;
+        } else {
+            free[freeCount++] = op.index;
+        }
+    }
+
+    /// Called when an operation leaves a queue.
+    void unqueued(Operation op) {
+        if (op.released) {
+            op.released = false;
+            free[freeCount++] = op.index;
+        }
     }
 
     /// @return the operation of a token, or null when the token is spent

@@ -50,10 +50,10 @@ final class Outbound {
     private final ConnectionImpl connection;
     private final ReentrantLock lock;
     private final Encoder encoder;
-    private final OperationQueue shortQueue = new OperationQueue();
-    private final OperationQueue bulkQueue = new OperationQueue();
-    private final OperationQueue readQueue = new OperationQueue();
-    private final OperationQueue noteQueue = new OperationQueue();
+    private final OperationQueue shortQueue;
+    private final OperationQueue bulkQueue;
+    private final OperationQueue readQueue;
+    private final OperationQueue noteQueue;
     private final ArrayDeque<ControlFrame> control = new ArrayDeque<>();
     private final ArrayDeque<ControlFrame> pool = new ArrayDeque<>();
     private final ArrayDeque<ControlFrame> signals = new ArrayDeque<>();
@@ -78,6 +78,10 @@ final class Outbound {
         this.connection = connection;
         this.lock = lock;
         this.encoder = new Encoder(arena);
+        this.shortQueue = new OperationQueue(connection.table);
+        this.bulkQueue = new OperationQueue(connection.table);
+        this.readQueue = new OperationQueue(connection.table);
+        this.noteQueue = new OperationQueue(connection.table);
     }
 
     LaneState[] lanes() {
