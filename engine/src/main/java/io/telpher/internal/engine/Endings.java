@@ -166,7 +166,9 @@ final class Endings {
             case SEND -> connection.matcher.sendEnded(op);
             case RECEIVE -> connection.matcher.receiveEnded(op);
             case SERVE -> {
-                connection.served();
+                if (!op.dataSent()) {
+                    connection.served();
+                }
                 table.release(op);
                 return;
             }

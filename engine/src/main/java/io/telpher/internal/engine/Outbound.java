@@ -586,6 +586,9 @@ final class Outbound {
             return true;
         }
         markLast(op, s);
+        if (op.kind == Operation.Kind.SERVE) {
+            connection.served();
+        }
         queue.removeFirst();
         op.stage = Operation.Stage.WAIT;
         return true;

@@ -99,6 +99,8 @@ final class Serving {
         outbound.enqueue(op);
     }
 
+    /// All of an answer was sent, or it ended early: the reader may ask for the next from now on, so
+    /// the confirmation is not waited for.
     void ended() {
         running--;
     }
