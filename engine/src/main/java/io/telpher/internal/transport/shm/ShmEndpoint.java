@@ -167,8 +167,21 @@ final class ShmEndpoint implements TransportEndpoint {
     public Link link(Channel channel, Role initiator, PeerAddress peer, Deadline deadline) {
         ShmLink link = LinkSetup.run(this, (UnixChannel) channel, peer, deadline);
         links.add(link);
-        ShmWindows windows = ShmWindows.of(this, link, peer);
-        return link.start(windows);
+        boolean started = false;
+        try {
+            Link result = link.start(ShmWindows.of(this, link, peer));
+            started = true;
+            return result;
+        } finally {
+            if (!started) {
+                link.free();
+            }
+        }
+    }
+
+    /// @return whether a link's peer may be inside regions that cannot be taken from it
+    boolean hasLentTo(ShmLink link) {
+        return link.hasBorrowed() || !lent.isEmpty() && link.pid() == host.pid();
     }
 
     void remove(ShmLink link) {

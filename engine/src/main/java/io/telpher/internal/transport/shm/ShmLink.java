@@ -2,6 +2,7 @@ package io.telpher.internal.transport.shm;
 
 import io.telpher.internal.ffi.linux.EventFd;
 import io.telpher.internal.ffi.linux.Poll;
+import io.telpher.internal.ffi.linux.Sockets;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.Link;
 import io.telpher.spi.PeerAddress;
@@ -18,7 +19,8 @@ import java.util.concurrent.locks.LockSupport;
 /// whose hang-up means that the peer has left. Everything is close-on-exec on both sides, so a peer
 /// that becomes another program hangs up too. A pidfd tells of the process's end besides.
 ///
-/// The resources are given back when the lane and the windows are both closed. An importer closes
+/// The resources are given back when the lane and the windows are both closed, except what is
+/// needed to see when the peer has left memory that cannot be taken from it. An importer closes
 /// its windows, which waits for its threads inside, before its socket: so a hang-up also says that
 /// nobody of the peer is inside a region of this process any more.
 final class ShmLink {
@@ -39,10 +41,24 @@ final class ShmLink {
     private final AtomicInteger holders = new AtomicInteger(1);
     private volatile @Nullable String lost;
 
+    /// The peer has hung up or ended: nobody of it is inside a region any more.
+    private volatile boolean gone;
+
     /// Guards the descriptors and the peer's hazard page against being given back while in use.
     private final Object resources = new Object();
 
-    private boolean released;
+    private State state = State.OPEN;
+
+    /// How much is left of the link.
+    private enum State {
+        /// Lane or windows are open.
+        OPEN,
+        /// Both are closed here, but the peer may still be inside regions that cannot be taken
+        /// away: its announcements stay in view until it hangs up.
+        LINGERING,
+        /// Nothing is left.
+        FREED
+    }
 
     /// The parts that [LinkSetup] brought together; this link's from then on.
     ///
@@ -92,30 +108,49 @@ final class ShmLink {
         return new Link(new ShmRingLane(this), windows);
     }
 
+    // Both run on the progress thread and may come late: once the descriptors are given back, their
+    // numbers can be somebody else's.
+
     private void socketReady() {
-        boolean open;
         synchronized (resources) {
-            open = released || exchange.readReady();
-        }
-        if (!open) {
+            if (state == State.FREED || exchange.readReady()) {
+                return;
+            }
             endpoint.context().unwatch(parts.socket());
-            lose("process %d hung up: it ended, or closed its end".formatted(parts.pid()));
         }
+        peerLeft("process %d hung up: it ended, or closed its end".formatted(parts.pid()));
     }
 
     private void processEnded() {
-        endpoint.context().unwatch(parts.pidfd());
-        lose("process %d ended: its pidfd says so".formatted(parts.pid()));
+        synchronized (resources) {
+            if (state == State.FREED) {
+                return;
+            }
+            endpoint.context().unwatch(parts.pidfd());
+        }
+        peerLeft("process %d ended: its pidfd says so".formatted(parts.pid()));
     }
 
-    /// Notes that the peer is gone and wakes whoever waits for it.
-    void lose(String how) {
+    private void peerLeft(String how) {
+        gone = true;
+        lose(how);
         synchronized (resources) {
-            if (lost != null || released) {
+            if (state == State.LINGERING) {
+                freeRest();
+            }
+        }
+    }
+
+    /// Notes that the peer is lost and wakes whoever waits for it.
+    private void lose(String how) {
+        synchronized (resources) {
+            if (lost != null) {
                 return;
             }
             lost = text + ": " + how;
-            int unused = EventFd.signal(parts.doorbell());
+            if (state == State.OPEN) {
+                int unused = EventFd.signal(parts.doorbell());
+            }
         }
         exchange.wake();
     }
@@ -177,6 +212,11 @@ final class ShmLink {
         borrowed.add(HazardPage.announcement(index, generation));
     }
 
+    /// @return whether the peer reaches any region in a way that cannot be taken from it
+    boolean hasBorrowed() {
+        return !borrowed.isEmpty();
+    }
+
     /// @return whether [#borrow] was called for that region
     boolean hasBorrowed(long announcement) {
         return borrowed.contains(announcement);
@@ -202,11 +242,11 @@ final class ShmLink {
     }
 
     private boolean isNamed(long announcement) {
-        if (lost != null) {
+        if (gone) {
             return false;
         }
         synchronized (resources) {
-            return !released
+            return state != State.FREED
                     && HazardPage.names(parts.peerWriter().segment(), announcement)
                     && !hasHungUp();
         }
@@ -237,34 +277,58 @@ final class ShmLink {
         release();
     }
 
-    /// The endpoint closes: nothing of this link works any more.
+    /// The endpoint closes, after its regions: nothing of this link works any more.
     void abandon() {
         lose("the endpoint was closed");
+        synchronized (resources) {
+            if (state == State.LINGERING) {
+                freeRest();
+            }
+        }
     }
 
     private void release() {
-        if (holders.decrementAndGet() != 0) {
-            return;
+        if (holders.decrementAndGet() == 0) {
+            free();
         }
+    }
+
+    /// Gives everything back that is not needed to know when the peer leaves its regions. For a
+    /// link that nobody holds.
+    void free() {
+        synchronized (resources) {
+            if (state != State.OPEN) {
+                return;
+            }
+            lost = lost == null ? text + ": closed" : lost;
+            state = State.LINGERING;
+            parts.inbound().close();
+            parts.outbound().close();
+            parts.writer().close();
+            parts.peerTable().close();
+            Mapping.closeDescriptor(parts.doorbell());
+            Mapping.closeDescriptor(parts.peerDoorbell());
+            if (gone || !endpoint.hasLentTo(this)) {
+                freeRest();
+            } else {
+                // The peer reads the end of the stream, closes its windows and hangs up.
+                int unused = Sockets.shutdown(parts.socket(), Sockets.SHUT_WR);
+            }
+        }
+        exchange.wake();
+    }
+
+    /// Under [#resources], once.
+    private void freeRest() {
+        state = State.FREED;
         endpoint.context().unwatch(parts.socket());
         if (parts.pidfd() >= 0) {
             endpoint.context().unwatch(parts.pidfd());
         }
         endpoint.remove(this);
-        synchronized (resources) {
-            released = true;
-            lost = lost == null ? text + ": closed" : lost;
-            parts.inbound().close();
-            parts.outbound().close();
-            parts.writer().close();
-            parts.peerWriter().close();
-            parts.peerTable().close();
-            Mapping.closeDescriptor(parts.socket());
-            Mapping.closeDescriptor(parts.doorbell());
-            Mapping.closeDescriptor(parts.peerDoorbell());
-            Mapping.closeDescriptor(parts.pidfd());
-        }
-        exchange.wake();
+        parts.peerWriter().close();
+        Mapping.closeDescriptor(parts.socket());
+        Mapping.closeDescriptor(parts.pidfd());
     }
 
     @Override

@@ -198,6 +198,28 @@ class ShmProcessesTest {
     }
 
     @Test
+    void anImporterIsWaitedForAfterTheLinkWasClosed() throws Exception {
+        EndpointOptions options = EndpointOptions.DEFAULTS.withPaths(List.of("cma", "shm-ring"));
+        try (ShmHarness harness = new ShmHarness(options);
+                SharedMemory memory =
+                        SharedMemory.allocate(SIZE, Access.READ_WRITE, SharedMemory.Pages.SMALL);
+                ChildJvm child = new ChildJvm(Child.class, "hold", "cma")) {
+            child.say(ChildJvm.text(harness.address()));
+            Link link = harness.connect(ChildJvm.address(child.hear()));
+            ShmHarness.Region region = harness.register(memory);
+            child.say(HexFormat.of().formatHex(harness.remote(region).toBytes()));
+            assertThat(child.hear()).isEqualTo("cma");
+            link.windows().close();
+            link.lane().close();
+            assertThat(harness.revoke(region, Duration.ofMillis(50)))
+                    .contains("process " + child.pid());
+            child.say("write");
+            assertThat(child.hear()).isEqualTo(Integer.toString(Window.STALE));
+            assertThat(harness.revoke(region, Duration.ofSeconds(5))).isNull();
+        }
+    }
+
+    @Test
     void aDeadImporterHoldsNothing() throws Exception {
         EndpointOptions options = EndpointOptions.DEFAULTS.withPaths(List.of("cma", "shm-ring"));
         try (ShmHarness harness = new ShmHarness(options);

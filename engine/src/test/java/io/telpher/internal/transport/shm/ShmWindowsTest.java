@@ -12,6 +12,7 @@ import io.telpher.EndpointOptions;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.internal.memory.SharedMemory;
+import io.telpher.spi.Link;
 import io.telpher.spi.Window;
 import io.telpher.spi.Windows;
 
@@ -39,12 +40,14 @@ class ShmWindowsTest {
     private ShmHarness importer;
     private ShmHarness owner;
     private Windows windows;
+    private Link owners;
 
     private void link(String path) throws Exception {
         EndpointOptions options = EndpointOptions.DEFAULTS.withPaths(List.of(path, "shm-ring"));
         importer = keep(new ShmHarness(options));
         owner = keep(new ShmHarness(options));
         ShmHarness.Pair pair = keep(ShmHarness.pair(importer, owner));
+        owners = pair.right();
         windows = pair.left().windows();
     }
 
@@ -316,6 +319,19 @@ class ShmWindowsTest {
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
+    }
+
+    @Test
+    void aThreadOfThisProcessIsWaitedForAfterTheLinkWasClosed() throws Exception {
+        link("self");
+        ShmHarness.Region region = region(Access.READ_WRITE);
+        Window window = open(region);
+        int ticket = window.enter();
+        owners.windows().close();
+        owners.lane().close();
+        assertThat(owner.revoke(region, Duration.ofMillis(50))).contains("in the middle of a copy");
+        window.exit(ticket);
+        assertThat(owner.revoke(region, SECOND)).isNull();
     }
 
     @Test
