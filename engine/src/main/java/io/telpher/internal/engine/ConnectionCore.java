@@ -19,7 +19,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.locks.LockSupport;
-import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 
@@ -42,7 +41,7 @@ abstract class ConnectionCore {
         }
     }
 
-    final ReentrantLock lock = new ReentrantLock();
+    final SpinLock lock = new SpinLock();
     final OperationTable table = new OperationTable();
     final Outbound outbound;
     final Matcher matcher;
@@ -269,7 +268,10 @@ abstract class ConnectionCore {
     }
 
     /// Carries on with a started operation, without lock and tokens.
-    void goOn(Operation op, boolean viaWindow) {
+    void goOn(Operation op, boolean viaWindow, @Nullable LaneState claimed) {
+        if (claimed != null) {
+            outbound.dispatch(claimed);
+        }
         if (viaWindow) {
             throughWindow(op, false);
         }
@@ -828,7 +830,7 @@ abstract class ConnectionCore {
                 throw new IllegalStateException("too many operations are in flight");
             }
             op.kind = Operation.Kind.LOOKUP;
-            op.deadline = Deadline.in(atMost).nanos();
+            op.allow(Math.max(0, atMost.toNanos()));
             op.setState(Operation.PENDING);
             ControlFrame frame = outbound.control(Frame.LOOKUP, 0, 0, op.token());
             frame.payload(name);

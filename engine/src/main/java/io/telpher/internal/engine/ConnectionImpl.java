@@ -191,30 +191,35 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
         if (note == null && postShort(transfer)) {
             return;
         }
-        long deadline = System.nanoTime() + transfer.deadlineNanos;
+        long deadline = 0;
         int rounds = 0;
         while (true) {
             boolean entered = Endings.enter(transfer.region, transfer.localPieces);
             boolean viaWindow = false;
+            LaneState claimed = null;
             Operation op;
             lock.lock();
             try {
                 op = table.take();
                 if (op != null) {
-                    fill(op, transfer, deadline, note);
+                    fill(op, transfer, note);
                     viaWindow = start(op, entered);
+                    claimed = outbound.claim();
                 }
             } finally {
                 lock.unlock();
             }
             if (op != null) {
-                goOn(op, viaWindow);
+                goOn(op, viaWindow, claimed);
                 return;
             }
             if (entered) {
                 Endings.exit(transfer.region, transfer.localPieces);
             }
             poll();
+            if (deadline == 0) {
+                deadline = System.nanoTime() + transfer.deadlineNanos;
+            }
             if (System.nanoTime() - deadline > 0) {
                 TelpherException late =
                         new TelpherException.TimedOut(
@@ -230,8 +235,7 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
         }
     }
 
-    private static void fill(
-            Operation op, TransferImpl transfer, long deadline, @Nullable MemorySegment note) {
+    private static void fill(Operation op, TransferImpl transfer, @Nullable MemorySegment note) {
         op.kind = transfer.kind;
         op.transfer = transfer;
         op.region = transfer.region;
@@ -241,7 +245,7 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
         op.remotePieces = transfer.remotePieces;
         op.length = transfer.length;
         op.tag = transfer.tag;
-        op.deadline = deadline;
+        op.allow(transfer.deadlineNanos);
         op.high = transfer.options.priority() == io.telpher.Priority.HIGH;
         op.counter = transfer.counter();
         if (note != null) {
@@ -342,6 +346,7 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
             long tag) {
         boolean entered = region.enter();
         boolean viaWindow;
+        LaneState claimed;
         Operation op;
         long token;
         lock.lock();
@@ -360,13 +365,14 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
             op.remote = remote;
             op.remoteOffset = remoteOffset;
             op.tag = tag;
-            op.deadline = System.nanoTime() + defaultDeadline;
+            op.allow(defaultDeadline);
             token = op.token();
             viaWindow = start(op, entered);
+            claimed = outbound.claim();
         } finally {
             lock.unlock();
         }
-        goOn(op, viaWindow);
+        goOn(op, viaWindow, claimed);
         return token;
     }
 
@@ -425,6 +431,7 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
             return reasonOver();
         }
         Operation op;
+        LaneState claimed;
         long token;
         lock.lock();
         try {
@@ -433,15 +440,16 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
                 return BACK_PRESSURED;
             }
             op.kind = Operation.Kind.NOTIFY;
-            op.deadline = System.nanoTime() + defaultDeadline;
+            op.allow(defaultDeadline);
             op.keepNote(payload, offset, length);
             token = op.token();
             boolean direct = start(op, true);
             assert !direct;
+            claimed = outbound.claim();
         } finally {
             lock.unlock();
         }
-        goOn(op, false);
+        goOn(op, false, claimed);
         return token;
     }
 

@@ -334,7 +334,7 @@ final class Direct {
     void openAll(Operation op, @Nullable CounterUpdate counter, Runnable then) {
         RemoteSlices remote = op.remotePieces;
         RemoteMemory only = op.remote;
-        Deadline deadline = new Deadline(op.deadline);
+        Deadline deadline = new Deadline(op.deadline());
         connection
                 .endpoint()
                 .control()

@@ -268,7 +268,8 @@ final class Encoder {
     ///
     /// @param parts whether the notification went ahead in parts
     void tail(Operation op, LaneState s, boolean parts) {
-        int flags = Frame.URGENT;
+        // Who only notifies does not wait for the confirmation.
+        int flags = op.kind == Operation.Kind.NOTIFY ? 0 : Frame.URGENT;
         int inline = 0;
         noPayload(s);
         CounterUpdate counter = op.counter;

@@ -6,28 +6,27 @@ import io.telpher.MemorySlices;
 import io.telpher.RemoteQuiet;
 import io.telpher.TelpherException;
 import java.util.ArrayDeque;
-import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
 
 /// How operations end. Guarded by the connection's lock, except for [#settle()], which must be
 /// called without the lock and without tokens: it takes memory away from lanes and calls back.
 final class Endings {
     private final ConnectionImpl connection;
-    private final ReentrantLock lock;
+    private final SpinLock lock;
     private final OperationTable table;
     private final ArrayDeque<Operation> revoking = new ArrayDeque<>();
     private final ArrayDeque<TransferImpl> toCall = new ArrayDeque<>();
 
     /// Hint for [#settle()].
-    private volatile boolean work;
+    private final Hint work = new Hint();
 
     /// Something ended since the last look: parked threads may have to wake up.
-    private volatile boolean news;
+    private final Hint news = new Hint();
 
     long done;
     long failed;
 
-    Endings(ConnectionImpl connection, ReentrantLock lock, OperationTable table) {
+    Endings(ConnectionImpl connection, SpinLock lock, OperationTable table) {
         this.connection = connection;
         this.lock = lock;
         this.table = table;
@@ -121,7 +120,7 @@ final class Endings {
             default -> {}
         }
         revoking.addLast(op);
-        work = true;
+        work.set();
         return true;
     }
 
@@ -187,22 +186,22 @@ final class Endings {
             transfer.operation = null;
             if (transfer.ended(op.reason, op.quiet, moved, op.path, good ? null : op.error)) {
                 toCall.addLast(transfer);
-                work = true;
+                work.set();
             }
             table.release(op);
         }
-        news = true;
+        news.set();
     }
 
     /// Whether [#settle()] has something to do.
     boolean hasWork() {
-        return work || news;
+        return work.isSet() || news.isSet();
     }
 
     /// Takes memory away from lanes for the operations that are being revoked, and calls back for
     /// those that ended.
     void settle() {
-        while (work) {
+        while (work.isSet()) {
             Operation op;
             TransferImpl transfer;
             lock.lock();
@@ -210,7 +209,7 @@ final class Endings {
                 op = revoking.pollFirst();
                 transfer = op == null ? toCall.pollFirst() : null;
                 if (op == null && transfer == null) {
-                    work = false;
+                    work.clear();
                 }
             } finally {
                 lock.unlock();
@@ -232,8 +231,8 @@ final class Endings {
                 transfer.runActions();
             }
         }
-        if (news) {
-            news = false;
+        if (news.isSet()) {
+            news.clear();
             connection.waiters.wake();
         }
     }
@@ -248,7 +247,7 @@ final class Endings {
             int state = op.state();
             if (state == Operation.PENDING) {
                 any = true;
-                if (now - op.deadline >= 0 && op.kind != Operation.Kind.SERVE) {
+                if (now - op.deadline() >= 0 && op.kind != Operation.Kind.SERVE) {
                     revoke(op, Connection.TIMED_OUT, "");
                 }
             } else if (state == Operation.ENDING) {
@@ -269,7 +268,7 @@ final class Endings {
                 revoke(op, reason, String.valueOf(cause.getMessage()));
             } else if (op.state() == Operation.ENDING) {
                 op.asking = false;
-                work = true;
+                work.set();
             }
         }
     }

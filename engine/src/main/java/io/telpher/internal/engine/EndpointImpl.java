@@ -341,18 +341,21 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         }
         published.put(name, memory);
         List<Asked> waiting = asked.remove(name);
-        if (waiting != null) {
-            synchronized (waiting) {
-                for (Asked one : waiting) {
-                    one.connection.lock.lock();
-                    try {
-                        one.connection.answerLookup(one.token, memory);
-                    } finally {
-                        one.connection.lock.unlock();
-                    }
-                    control.execute(one.connection::afterwards);
-                }
+        if (waiting == null) {
+            return;
+        }
+        List<Asked> due;
+        synchronized (waiting) {
+            due = List.copyOf(waiting);
+        }
+        for (Asked one : due) {
+            one.connection.lock.lock();
+            try {
+                one.connection.answerLookup(one.token, memory);
+            } finally {
+                one.connection.lock.unlock();
             }
+            control.execute(one.connection::afterwards);
         }
     }
 

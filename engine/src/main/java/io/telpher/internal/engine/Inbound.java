@@ -14,7 +14,6 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
-import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
 
 /// Applies the frames of one lane. Used under the lane's poll token; takes the connection's lock
@@ -148,7 +147,7 @@ final class Inbound implements Receiver {
 
     private void placeData(MemorySegment h, long at, int length, Placement placement) {
         long position = Frame.field(h, at, Frame.A);
-        ReentrantLock lock = connection.lock;
+        SpinLock lock = connection.lock;
         lock.lock();
         try {
             Operation op = connection.operation(Frame.field(h, at, Frame.TRANSFER));
@@ -432,7 +431,7 @@ final class Inbound implements Receiver {
     private void endData(
             MemorySegment h, long at, MemorySegment p, long pAt, int length, Placement placement) {
         Operation op = target;
-        ReentrantLock lock = connection.lock;
+        SpinLock lock = connection.lock;
         lock.lock();
         try {
             boolean ends = (Frame.flags(h, at) & Frame.COUNTED) != 0;
@@ -483,7 +482,7 @@ final class Inbound implements Receiver {
         long b = Frame.field(h, at, Frame.B);
         long c = Frame.field(h, at, Frame.C);
         long d = Frame.field(h, at, Frame.D);
-        ReentrantLock lock = connection.lock;
+        SpinLock lock = connection.lock;
         lock.lock();
         try {
             Matcher matcher = connection.matcher;

@@ -4,7 +4,6 @@ import io.telpher.TelpherException;
 import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Lane;
 import java.util.Arrays;
-import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
 
 /// The lanes of one connection: polls them, notices their end, fences them, and judges whether the
@@ -26,7 +25,7 @@ final class LaneKeeper {
     private static final long STALL = 1_000_000_000L;
 
     private final ConnectionImpl connection;
-    private final ReentrantLock lock;
+    private final SpinLock lock;
     private final Outbound outbound;
 
     /// Some lane has died and has to be closed.
@@ -34,7 +33,7 @@ final class LaneKeeper {
 
     private long lastTick = System.nanoTime();
 
-    LaneKeeper(ConnectionImpl connection, ReentrantLock lock, Outbound outbound) {
+    LaneKeeper(ConnectionImpl connection, SpinLock lock, Outbound outbound) {
         this.connection = connection;
         this.lock = lock;
         this.outbound = outbound;

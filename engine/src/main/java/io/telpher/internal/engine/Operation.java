@@ -21,6 +21,9 @@ import org.jspecify.annotations.Nullable;
 /// it waits until the lanes have let go of its memory and the frames that were sent are confirmed,
 /// or until the drain limit.
 final class Operation implements Window.Guard {
+    /// Times from here on may start a tick late.
+    private static final long LAZY_NANOS = 2_000_000_000L;
+
     static final int FREE = 0;
     static final int PENDING = 1;
     static final int ENDING = 2;
@@ -87,7 +90,13 @@ final class Operation implements Window.Guard {
     long length;
     long tag;
     long position;
+    /// When it must end, in nanoseconds of the clock; 0 while nobody has looked at the clock for
+    /// it.
     long deadline;
+
+    /// Nanoseconds that it may take; the deadline follows from this at the first look.
+    long timeout;
+
     boolean high;
 
     /// The notification's bytes; kept for the next use of this slot while it is small.
@@ -159,7 +168,7 @@ final class Operation implements Window.Guard {
     }
 
     void setState(int value) {
-        state = value;
+        STATE.setRelease(this, value);
     }
 
     boolean isPending() {
@@ -168,7 +177,29 @@ final class Operation implements Window.Guard {
 
     @Override
     public boolean goOn() {
-        return state == PENDING && System.nanoTime() - deadline < 0;
+        return state == PENDING && System.nanoTime() - deadline() < 0;
+    }
+
+    /// Gives it so much time. Reading the clock costs more than all the rest of a short operation:
+    /// the progress thread does it at its next tick, unless the time is short.
+    void allow(long nanos) {
+        timeout = nanos;
+        deadline = nanos < LAZY_NANOS ? dueIn(nanos) : 0;
+    }
+
+    /// The moment when it must end.
+    long deadline() {
+        long due = deadline;
+        if (due == 0) {
+            due = dueIn(timeout);
+            deadline = due;
+        }
+        return due;
+    }
+
+    private static long dueIn(long nanos) {
+        long due = System.nanoTime() + Math.min(nanos, Long.MAX_VALUE / 4);
+        return due == 0 ? 1 : due;
     }
 
     /// Whether something follows the data of a write.

@@ -12,7 +12,7 @@ final class OperationQueue {
     private @Nullable Operation lastHigh;
 
     /// Read without the lock as a hint.
-    private volatile boolean filled;
+    private final Hint filled = new Hint();
 
     OperationQueue(OperationTable table) {
         this.table = table;
@@ -37,9 +37,7 @@ final class OperationQueue {
         if (op.high) {
             lastHigh = op;
         }
-        if (!filled) {
-            filled = true;
-        }
+        filled.set();
     }
 
     /// @return the first operation that is still pending, or null; drops the others
@@ -69,7 +67,7 @@ final class OperationQueue {
         op.queued = false;
         table.unqueued(op);
         if (first == null) {
-            filled = false;
+            filled.clear();
         }
     }
 
@@ -84,6 +82,6 @@ final class OperationQueue {
 
     /// A hint: may be out of date by a moment.
     boolean isFilled() {
-        return filled;
+        return filled.isSet();
     }
 }

@@ -8,7 +8,6 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.VarHandle;
 import java.util.ArrayDeque;
-import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
 
 /// The sending half of a connection: decides which frame goes out next on which lane, remembers
@@ -48,7 +47,7 @@ final class Outbound {
             LaneState.Sent kind, @Nullable Object ref, int generation, long offset, int length) {}
 
     private final ConnectionImpl connection;
-    private final ReentrantLock lock;
+    private final SpinLock lock;
     private final Encoder encoder;
     private final OperationQueue shortQueue;
     private final OperationQueue bulkQueue;
@@ -58,15 +57,13 @@ final class Outbound {
     private final ArrayDeque<ControlFrame> pool = new ArrayDeque<>();
     private final ArrayDeque<ControlFrame> signals = new ArrayDeque<>();
     private final ArrayDeque<Resend> resends = new ArrayDeque<>(0);
-    private volatile int urgentWork;
+    private final Hint urgentWork = new Hint();
 
     /// Changes, under the lock, whenever there may be more to send than before.
-    private volatile long stamp;
-
-    private long stamps;
+    private final Hint stamp = new Hint();
 
     /// A hint: `resends` holds something.
-    private volatile boolean resending;
+    private final Hint resending = new Hint();
 
     int messageCredits = MESSAGE_CREDITS;
     private int noteCredits = NOTE_CREDITS;
@@ -74,7 +71,7 @@ final class Outbound {
     private int readsOut;
     private volatile LaneState[] lanes = new LaneState[0];
 
-    Outbound(ConnectionImpl connection, ReentrantLock lock, Arena arena) {
+    Outbound(ConnectionImpl connection, SpinLock lock, Arena arena) {
         this.connection = connection;
         this.lock = lock;
         this.encoder = new Encoder(arena);
@@ -101,7 +98,7 @@ final class Outbound {
                         && op.kind != Operation.Kind.READ
                         && op.length - op.sent > SHORT;
         (bulk ? bulkQueue : shortQueue).add(op);
-        stamp = ++stamps;
+        stamp.count();
     }
 
     ControlFrame control(int type, int flags, int count, long transfer) {
@@ -115,29 +112,29 @@ final class Outbound {
 
     void enqueue(ControlFrame frame) {
         control.addLast(frame);
-        urgentWork = 1;
-        stamp = ++stamps;
+        urgentWork.set();
+        stamp.count();
     }
 
     /// Queues a frame that is neither confirmed nor kept.
     void signal(int type, long a, long b) {
         ControlFrame frame = control(type, 0, 0, 0).with(Frame.A, a).with(Frame.B, b);
         signals.addLast(frame);
-        urgentWork = 1;
-        stamp = ++stamps;
+        urgentWork.set();
+        stamp.count();
     }
 
     /// Something small waits that is in no queue.
     void urgent() {
-        urgentWork = 1;
-        stamp = ++stamps;
+        urgentWork.set();
+        stamp.count();
     }
 
     /// The peer should hear how far a lane was applied.
     void acknowledge(LaneState s) {
         s.ackDue = true;
-        urgentWork = 1;
-        stamp = ++stamps;
+        urgentWork.set();
+        stamp.count();
     }
 
     void credit(long messages, long noteBytes, boolean largeNote) {
@@ -219,9 +216,9 @@ final class Outbound {
         boolean first = s == controlLane();
         return s.pingDue
                 || s.pongDue
-                || (first && (urgentWork != 0 || shortQueue.isFilled()))
+                || (first && (urgentWork.isSet() || shortQueue.isFilled()))
                 || (bulkQueue.isFilled() && carriesBulk(s))
-                || resending;
+                || resending.isSet();
     }
 
     /// Sends what can be sent on all lanes.
@@ -249,9 +246,41 @@ final class Outbound {
             } finally {
                 s.sendToken.giveBack();
             }
-            if (seen == stamp) {
+            if (seen == stamp.get()) {
                 return; // what is left cannot be sent now: confirmations or room have to come first
             }
+        }
+    }
+
+    /// Lets the poster of a short operation send it itself: takes the first lane's send token, if
+    /// it is free and nothing is left over there, and encodes the next frame. Under the lock.
+    ///
+    /// @return the lane, for [#dispatch], or null
+    @Nullable LaneState claim() {
+        LaneState s = controlLane();
+        if (s == null || !shortQueue.isFilled() || !s.sendToken.tryTake()) {
+            return null;
+        }
+        if (!s.encoded && !s.blocked && !s.dirty && !s.staged && !s.dead) {
+            s.encoded = next(s);
+            if (s.encoded) {
+                return s;
+            }
+        }
+        s.sendToken.giveBack();
+        return null;
+    }
+
+    /// Sends what [#claim] has encoded, and what else there is. Without the lock.
+    void dispatch(LaneState s) {
+        long seen;
+        try {
+            seen = pumpHeld(s);
+        } finally {
+            s.sendToken.giveBack();
+        }
+        if (seen != stamp.get()) {
+            pump(s);
         }
     }
 
@@ -259,7 +288,7 @@ final class Outbound {
     private long pumpHeld(LaneState s) {
         Lane lane = s.lane;
         if (s.dead) {
-            return stamp;
+            return stamp.get();
         }
         if (s.blocked || s.dirty) {
             int result = lane.flush();
@@ -272,7 +301,7 @@ final class Outbound {
         }
         long seen;
         while (true) {
-            seen = stamp;
+            seen = stamp.get();
             if (!s.encoded) {
                 if (!isQueued(s)) {
                     break;
@@ -287,7 +316,7 @@ final class Outbound {
                 }
                 lock.lock();
                 try {
-                    seen = stamp;
+                    seen = stamp.get();
                     s.encoded = next(s);
                 } finally {
                     lock.unlock();
@@ -351,7 +380,7 @@ final class Outbound {
         } else {
             s.blocked = true;
         }
-        return stamp;
+        return stamp.get();
     }
 
     /// Whether some lane waits for its link to drain.
@@ -369,7 +398,7 @@ final class Outbound {
         LaneState first = controlLane();
         boolean leads = s == first;
         if (leads && signals.isEmpty() && control.isEmpty()) {
-            urgentWork = 0;
+            urgentWork.clear();
         }
         if (s.pingDue || s.pongDue) {
             int type = s.pongDue ? Frame.PONG : Frame.PING;
@@ -416,7 +445,7 @@ final class Outbound {
         if (s.fencing || s.sent - s.acked >= LaneState.WINDOW) {
             return false;
         }
-        resending = !resends.isEmpty();
+        resending.set(resends.size());
         while (!resends.isEmpty()) {
             if (encodeResend(s, leads)) {
                 confirm(s);
@@ -634,7 +663,7 @@ final class Outbound {
             settle(kind, ref, generation, length);
         }
         adaptWindow(s);
-        stamp = ++stamps;
+        stamp.count();
         return true;
     }
 
@@ -691,8 +720,8 @@ final class Outbound {
     /// Takes back what a dead lane has not delivered. The lane was fenced, or everything counts as
     /// not delivered.
     void resendFrom(LaneState s) {
-        resending = true;
-        stamp = ++stamps;
+        resending.set();
+        stamp.count();
         while (s.acked < s.sent) {
             long sequence = s.acked;
             LaneState.Sent kind = s.kind(sequence);

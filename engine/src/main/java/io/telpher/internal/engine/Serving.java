@@ -89,7 +89,7 @@ final class Serving {
         op.peerToken = token;
         op.streamBase = base;
         // The reader's deadline counts; this one only bounds what nobody waits for any more.
-        op.deadline = System.nanoTime() + connection.defaultDeadline;
+        op.allow(connection.defaultDeadline);
         return op;
     }
 
@@ -99,8 +99,8 @@ final class Serving {
         outbound.enqueue(op);
     }
 
-    /// All of an answer was sent, or it ended early: the reader may ask for the next from now on, so
-    /// the confirmation is not waited for.
+    /// All of an answer was sent, or it ended early: the reader may ask for the next from now on,
+    /// so the confirmation is not waited for.
     void ended() {
         running--;
     }
