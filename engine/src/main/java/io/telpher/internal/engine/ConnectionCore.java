@@ -592,13 +592,26 @@ abstract class ConnectionCore {
         assert ignored || !op.isPending();
     }
 
-    void refused(long token, int reason, boolean readRequest, long sent, long capacity) {
+    /// The peer has refused a frame. Which operation it was made of is known here: the token in the
+    /// frame may have been the peer's own.
+    void refused(
+            int laneIndex,
+            long sequence,
+            int reason,
+            boolean readRequest,
+            long sent,
+            long capacity) {
         if (readRequest) {
             outbound.readAnswered();
         }
-        Operation op = table.find(token);
-        if (op == null) {
+        LaneState s = lane(laneIndex);
+        if (s == null || sequence <= s.acked || sequence > s.sent) {
+            violated("a refusal of frame " + sequence + ", which is not under way");
             return;
+        }
+        if (!(s.ref(sequence - 1) instanceof Operation op)
+                || op.generation != s.generation(sequence - 1)) {
+            return; // ended meanwhile
         }
         if (reason == Connection.TRUNCATED && op.isPending()) {
             op.error = new TelpherException.Truncated(sent, capacity);

@@ -179,13 +179,26 @@ final class Inbound implements Receiver {
         int length = Frame.length(h, at);
         lane.framesReceived++;
         lane.bytesReceived += length;
+        apply(h, at, p, pAt, placement, type, length);
         if (type < Frame.FIRST_UNSEQUENCED) {
+            // Only now: another thread may confirm it at once, which says that its bytes are there
+            // and that a refusal is held.
             lane.countReceived();
             lane.unreportedBytes += length;
             if ((Frame.flags(h, at) & Frame.URGENT) != 0) {
                 lane.urgent = true;
             }
         }
+    }
+
+    private void apply(
+            MemorySegment h,
+            long at,
+            MemorySegment p,
+            long pAt,
+            Placement placement,
+            int type,
+            int length) {
         switch (type) {
             case Frame.WRITE -> endWrite(h, at, placement);
             case Frame.WRITE_PIECES -> endWritePieces(h, at, p, pAt, length);
@@ -527,7 +540,12 @@ final class Inbound implements Receiver {
                                     .with(Frame.A, a)
                                     .with(Frame.B, b));
                     connection.refused(
-                            transfer, -Frame.count(h, at), Frame.field(h, at, Frame.E) != 0, c, d);
+                            (int) a,
+                            b,
+                            -Frame.count(h, at),
+                            Frame.field(h, at, Frame.E) != 0,
+                            c,
+                            d);
                 }
                 case Frame.KNOWN -> {
                     LaneState refused = connection.lane((int) a);
@@ -586,6 +604,7 @@ final class Inbound implements Receiver {
     /// The confirmation of this lane stays behind the refused frame until the peer has said
     /// `KNOWN`: a confirmation can never overtake a refusal, whichever lanes they take.
     private ControlFrame refusal(MemorySegment h, long at) {
+        long sequence = lane.received() + 1;
         ControlFrame frame =
                 connection
                         .outbound
@@ -595,8 +614,8 @@ final class Inbound implements Receiver {
                                 -reason,
                                 Frame.field(h, at, Frame.TRANSFER))
                         .with(Frame.A, lane.index)
-                        .with(Frame.B, lane.received());
-        lane.held.addLast(lane.received());
+                        .with(Frame.B, sequence);
+        lane.held.addLast(sequence);
         lane.heldCount = lane.held.size();
         return frame;
     }
