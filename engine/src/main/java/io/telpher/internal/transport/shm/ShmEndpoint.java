@@ -181,7 +181,7 @@ final class ShmEndpoint implements TransportEndpoint {
 
     /// @return whether a link's peer may be inside regions that cannot be taken from it
     boolean hasLentTo(ShmLink link) {
-        return link.hasBorrowed() || !lent.isEmpty() && link.pid() == host.pid();
+        return link.hasBorrowed() || (!lent.isEmpty() && link.pid() == host.pid());
     }
 
     void remove(ShmLink link) {

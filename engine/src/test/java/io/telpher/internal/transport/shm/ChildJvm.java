@@ -38,6 +38,11 @@ final class ChildJvm implements AutoCloseable {
         out = new PrintStream(process.getOutputStream(), true, StandardCharsets.UTF_8);
     }
 
+    /// @return what the parent says, for the child's main program
+    static BufferedReader parent() {
+        return new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    }
+
     Process process() {
         return process;
     }

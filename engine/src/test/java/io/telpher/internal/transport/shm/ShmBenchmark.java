@@ -14,6 +14,7 @@ import io.telpher.spi.Placement;
 import io.telpher.spi.Receiver;
 import io.telpher.spi.Window;
 
+import java.io.BufferedReader;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
@@ -73,7 +74,7 @@ public final class ShmBenchmark {
     /// Answers every frame whose word 1 is 1, swallows the others.
     private static void child() throws Exception {
         pin(1);
-        var in = new java.io.BufferedReader(new java.io.InputStreamReader(System.in));
+        BufferedReader in = ChildJvm.parent();
         PeerAddress peer = ChildJvm.address(in.readLine());
         try (ShmHarness harness = new ShmHarness()) {
             System.out.println(ChildJvm.text(harness.address()));

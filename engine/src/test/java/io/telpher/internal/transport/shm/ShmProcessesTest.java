@@ -24,7 +24,6 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.InputStreamReader;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -58,7 +57,7 @@ class ShmProcessesTest {
     /// The second process: owns a region, or opens one, and does what it is told.
     static final class Child {
         public static void main(String[] arguments) throws Throwable {
-            BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
+            BufferedReader in = ChildJvm.parent();
             PeerAddress peer = ChildJvm.address(in.readLine());
             EndpointOptions options =
                     EndpointOptions.DEFAULTS.withPaths(List.of(arguments[1], "shm-ring"));

@@ -16,7 +16,6 @@ import io.telpher.spi.Receiver;
 import org.junit.jupiter.api.Test;
 
 import java.io.BufferedReader;
-import java.io.InputStreamReader;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
@@ -59,7 +58,7 @@ class ShmRingLaneTest {
     /// The second process of the tests below.
     static final class Child {
         public static void main(String[] arguments) throws Exception {
-            BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
+            BufferedReader in = ChildJvm.parent();
             PeerAddress peer = ChildJvm.address(in.readLine());
             try (ShmHarness harness = new ShmHarness()) {
                 System.out.println(ChildJvm.text(harness.address()));
@@ -216,9 +215,10 @@ class ShmRingLaneTest {
         try (ShmHarness one = new ShmHarness();
                 ShmHarness two = new ShmHarness();
                 ShmHarness.Pair pair = ShmHarness.pair(one, two)) {
-            Arena arena = Arena.ofShared();
-            MemorySegment target = arena.allocate(100);
-            arena.close();
+            MemorySegment target;
+            try (Arena arena = Arena.ofShared()) {
+                target = arena.allocate(100);
+            }
             List<Boolean> discarded = new ArrayList<>();
             Receiver receiver =
                     new Receiver() {
