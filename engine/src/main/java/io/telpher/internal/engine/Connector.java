@@ -14,13 +14,13 @@ import io.telpher.spi.Route;
 import io.telpher.spi.TransportEndpoint;
 import java.security.SecureRandom;
 import java.time.Duration;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -41,12 +41,20 @@ final class Connector {
     /// How long `connect` waits for the lanes beside the first.
     private static final Duration JOIN_GRACE = Duration.ofMillis(500);
 
-    /// Strangers that are looked at at a time: the others wait in the listener's queue or in this
-    /// one.
+    /// Strangers that are looked at at a time, each by one control thread.
     private static final int STRANGERS = 64;
 
+    /// Strangers that may wait for that; more are turned away.
+    private static final int WAITING_STRANGERS = 512;
+
+    private record Stranger(TransportEndpoint from, Channel channel, Deadline deadline) {}
+
     private final EndpointImpl endpoint;
-    private final Semaphore strangers = new Semaphore(STRANGERS);
+
+    /// Strangers that nobody looks at yet; guards itself and `welcoming`.
+    private final ArrayDeque<Stranger> strangers = new ArrayDeque<>();
+
+    private int welcoming;
 
     /// Connects that are under way, guarded by `this`.
     private final List<Pending> pending = new ArrayList<>();
@@ -477,32 +485,59 @@ final class Connector {
 
     // --- being connected to ---------------------------------------------------------------------
 
-    /// Takes over an incoming channel. Does not block.
+    /// Takes over an incoming channel. Does not block: the progress thread calls it. However many
+    /// strangers come, they keep no more than [#STRANGERS] control threads busy.
     void accepted(TransportEndpoint from, Channel channel) {
-        Deadline deadline = Deadline.in(HANDSHAKE);
-        endpoint.control()
-                .execute(
-                        () -> {
-                            boolean admitted = false;
-                            try {
-                                admitted =
-                                        strangers.tryAcquire(deadline.left(), TimeUnit.NANOSECONDS);
-                                if (admitted) {
-                                    welcome(from, channel, Deadline.in(HANDSHAKE));
-                                } else {
-                                    channel.close();
-                                }
-                            } catch (TelpherException e) {
-                                channel.close();
-                                LOG.log(System.Logger.Level.DEBUG, () -> "turned away: " + e);
-                            } catch (InterruptedException e) {
-                                channel.close();
-                            } finally {
-                                if (admitted) {
-                                    strangers.release();
-                                }
-                            }
-                        });
+        boolean full;
+        boolean another = false;
+        synchronized (strangers) {
+            full = strangers.size() >= WAITING_STRANGERS;
+            if (!full) {
+                strangers.addLast(new Stranger(from, channel, Deadline.in(HANDSHAKE)));
+                another = welcoming < STRANGERS;
+                welcoming += another ? 1 : 0;
+            }
+        }
+        if (full) {
+            channel.close();
+        } else if (another) {
+            endpoint.control().execute(this::welcomeStrangers);
+        }
+    }
+
+    private void welcomeStrangers() {
+        while (true) {
+            Stranger next;
+            synchronized (strangers) {
+                next = strangers.pollFirst();
+                if (next == null) {
+                    welcoming--;
+                    return;
+                }
+            }
+            try {
+                if (next.deadline.passed()) {
+                    next.channel.close();
+                } else {
+                    welcome(next.from, next.channel, Deadline.in(HANDSHAKE));
+                }
+            } catch (RuntimeException e) {
+                next.channel.close();
+                LOG.log(System.Logger.Level.DEBUG, () -> "turned away: " + e);
+            }
+        }
+    }
+
+    /// Turns away who still waits.
+    void close() {
+        List<Stranger> rest;
+        synchronized (strangers) {
+            rest = List.copyOf(strangers);
+            strangers.clear();
+        }
+        for (Stranger one : rest) {
+            one.channel.close();
+        }
     }
 
     private void welcome(TransportEndpoint from, Channel channel, Deadline deadline) {

@@ -32,8 +32,6 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.SynchronousQueue;
-import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
@@ -79,15 +77,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         } while (number == 0);
         this.incarnation = number;
         this.progress = Progress.acquire();
-        this.control =
-                new ThreadPoolExecutor(
-                        0,
-                        256,
-                        2,
-                        TimeUnit.SECONDS,
-                        new SynchronousQueue<>(),
-                        EndpointImpl::controlThread,
-                        new ThreadPoolExecutor.CallerRunsPolicy());
+        this.control = Control.create();
         this.connector = new Connector(this);
         boolean opened = false;
         try {
@@ -103,12 +93,6 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         this.address =
                 EndpointAddress.ofBytes(
                         AddressCodec.encode(new AddressCodec.Address(secret, self())));
-    }
-
-    private static Thread controlThread(Runnable task) {
-        Thread thread = new Thread(task, "telpher-control");
-        thread.setDaemon(true);
-        return thread;
     }
 
     private void openTransports() {
@@ -425,6 +409,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         }
         closeTransports();
         control.shutdown();
+        connector.close();
         Progress.release(progress);
         if (busy != null) {
             throw busy;

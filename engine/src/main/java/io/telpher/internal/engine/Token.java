@@ -35,6 +35,7 @@ final class Token {
     /// Gives it back, with a full fence: what a failed [#tryTake()] left to the holder must be seen
     /// by the holder's look after this.
     void giveBack() {
-        HELD.setVolatile(this, 0);
+        HELD.setRelease(this, 0);
+        VarHandle.fullFence();
     }
 }
