@@ -19,6 +19,12 @@ final class LaneKeeper {
     private static final int QUIET = 64;
 
     private static final int SKIP = 7;
+
+    /// So many frames are confirmed even while more come in.
+    private static final int LATE = 32;
+
+    /// Confirmations are looked for at every eighth idle poll.
+    private static final int LOOK = 7;
     private static final long UNREPORTED_BYTES = 4 << 20;
 
     /// A lane that confirmed nothing for so long, while another was heard, is given up.
@@ -106,11 +112,14 @@ final class LaneKeeper {
         return false;
     }
 
-    /// Confirmations of lanes that have a word for it in shared memory.
+    /// Confirmations of lanes that have a word for it in shared memory. Both the writing and the reading
+    /// of such a word move a cache line between the two sides, so both wait until there is nothing
+    /// better to do.
     ///
     /// @return false: no frame is needed
     private boolean confirmBoth(LaneState s, int n) {
-        if (s.received() != s.reported) {
+        long unreported = s.received() - s.reported;
+        if (unreported >= LATE || (n == 0 && unreported > 0)) {
             long upTo = s.received();
             if (s.heldCount != 0) {
                 lock.lock();
@@ -125,7 +134,10 @@ final class LaneKeeper {
                 s.lane.confirm(upTo);
             }
         }
-        if (n == 0 && s.sent != s.acked) {
+        long unconfirmed = s.sent - s.acked;
+        if (n == 0
+                && unconfirmed != 0
+                && ((++s.looks & LOOK) == 0 || unconfirmed >= LaneState.WINDOW / 2)) {
             long upTo = s.lane.confirmed();
             if (upTo != s.acked) {
                 // A refusal was published before the confirmation that covers it: take it in first.

@@ -104,6 +104,7 @@ final class LaneState {
     int quietPolls;
 
     int skipped;
+    int looks;
 
     // --- written under the send token
     long framesSent;
