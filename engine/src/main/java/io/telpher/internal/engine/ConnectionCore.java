@@ -129,7 +129,7 @@ abstract class ConnectionCore {
                 eagerLimit = Math.min(eagerLimit, link.lane().maxPayload());
                 notesOnPaths.add(note);
                 if (windows != null) {
-                    direct = new Direct(self(), windows);
+                    direct = new Direct(windows);
                 }
             }
         } finally {
@@ -308,13 +308,7 @@ abstract class ConnectionCore {
             }
         }
         if (result == Direct.NOT_OPEN && !opened && windows != null) {
-            windows.openAll(
-                    op,
-                    counter,
-                    () -> {
-                        throughWindow(op, true);
-                        afterwards();
-                    });
+            openWindows(windows, op);
             return;
         }
         lock.lock();
@@ -353,6 +347,45 @@ abstract class ConnectionCore {
                         result,
                         result == Connection.TIMED_OUT ? "" : "path " + pathTo(firstRemote(op)));
             }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /// Opens what an operation needs, then carries it out. Opening asks the peer, who may not answer:
+    /// meanwhile nothing touches the operation's memory, so that it can end.
+    private void openWindows(Direct windows, Operation op) {
+        int generation = op.generation;
+        Runnable opening =
+                windows.opening(
+                        op,
+                        () -> {
+                            if (resume(op, generation)) {
+                                throughWindow(op, true);
+                            }
+                            afterwards();
+                        });
+        lock.lock();
+        try {
+            op.copying = false;
+            if (!op.isPending()) {
+                endings.tryFinish(op, isOver());
+                return;
+            }
+        } finally {
+            lock.unlock();
+        }
+        endpoint.control().execute(opening);
+    }
+
+    private boolean resume(Operation op, int generation) {
+        lock.lock();
+        try {
+            if (op.generation != generation || !op.isPending()) {
+                return false;
+            }
+            op.copying = true;
+            return true;
         } finally {
             lock.unlock();
         }
