@@ -675,13 +675,25 @@ abstract class ConnectionCore {
         }
         Operation op = table.find(token);
         if (op != null) {
-            revokeLater(
+            aborted(
                     op,
                     reason,
                     op.kind == Operation.Kind.READ
                             ? "the owner closed the region"
                             : "the peer ended it early");
         }
+    }
+
+    /// The peer ended an operation early. A receive whose memory it could not reach has lost its
+    /// region.
+    void aborted(Operation op, int reason, String detail) {
+        RegionImpl region = op.region;
+        boolean ours =
+                op.kind == Operation.Kind.RECEIVE && region != null && !region.isOpen();
+        revokeLater(
+                op,
+                ours ? Connection.STALE : reason,
+                ours ? "its local region was closed" : detail);
     }
 
     void receiveWithdrawn(Operation op) {
