@@ -6,8 +6,12 @@ module io.telpher.cli {
     requires info.picocli;
     requires io.telpher.engine;
     requires HdrHistogram;
+    requires java.management;
+    requires jdk.management;
     requires static org.jspecify;
 
     opens io.telpher.cli to
+            info.picocli;
+    opens io.telpher.cli.bench to
             info.picocli;
 }

@@ -1,5 +1,7 @@
 package io.telpher.cli;
 
+import io.telpher.cli.bench.BenchCommand;
+import io.telpher.cli.bench.BenchRankCommand;
 import java.lang.module.ModuleDescriptor;
 import java.util.Optional;
 import picocli.CommandLine;
@@ -17,7 +19,9 @@ import picocli.CommandLine.IVersionProvider;
         synopsisSubcommandLabel = "COMMAND",
         footer = {"", "In a source tree the launcher also knows: build, test, format, jdk."})
 public final class Main implements Runnable {
-    private static final Class<?>[] SUBCOMMANDS = {CommandLine.HelpCommand.class};
+    private static final Class<?>[] SUBCOMMANDS = {
+        BenchCommand.class, BenchRankCommand.class, CommandLine.HelpCommand.class
+    };
 
     @CommandLine.Spec private CommandLine.Model.CommandSpec spec;
 
@@ -27,7 +31,8 @@ public final class Main implements Runnable {
     }
 
     static CommandLine commandLine() {
-        CommandLine line = new CommandLine(new Main());
+        // Here @FILE names the file of an address, whose content must not become an argument.
+        CommandLine line = new CommandLine(new Main()).setExpandAtFiles(false);
         for (Class<?> subcommand : SUBCOMMANDS) {
             line.addSubcommand(subcommand);
         }
@@ -40,7 +45,7 @@ public final class Main implements Runnable {
     }
 
     /// Reports the version that the build stamped into the module, next to the facts a bug report
-    // needs.
+    /// needs.
     static final class Version implements IVersionProvider {
         @Override
         public String[] getVersion() {

@@ -1,0 +1,202 @@
+package io.telpher.cli.bench;
+
+import io.telpher.TelpherException;
+import java.util.ArrayList;
+import java.util.List;
+import org.HdrHistogram.Histogram;
+
+/// One run of the sweep: for every round, stage and row, Telpher and then the peers that are
+/// compared with.
+final class Bench {
+    private static final double PEER_SECONDS = 0.4;
+
+    private final BenchOptions options;
+    private final Crew crew;
+    private final Peers peers;
+    private final Table table;
+    private final JsonLines json;
+    private final Progress progress;
+    private final RowMeter meter;
+    private final Comparison comparison = new Comparison();
+
+    Bench(
+            BenchOptions options,
+            Crew crew,
+            Peers peers,
+            Table table,
+            JsonLines json,
+            Progress progress) {
+        this.options = options;
+        this.crew = crew;
+        this.peers = peers;
+        this.table = table;
+        this.json = json;
+        this.progress = progress;
+        this.meter = new RowMeter(crew);
+    }
+
+    /// Runs everything.
+    ///
+    /// @throws BenchFailure at the first error
+    void run() {
+        List<Plan.Part> parts = Plan.parts(options);
+        int rows = parts.stream().mapToInt(p -> p.cases().size()).sum() * options.rounds();
+        Plan.Budget budget = new Plan.Budget(options.seconds(), rows);
+        peers.missing().forEach(m -> table.remark("not compared with " + m));
+        int measured = 0;
+        for (int round = 1; round <= options.rounds(); round++) {
+            if (options.rounds() > 1) {
+                table.remark("");
+                table.remark("round " + round + " of " + options.rounds());
+            }
+            for (Plan.Part part : parts) {
+                if (open(part, budget)) {
+                    measure(part, round, budget);
+                    measured++;
+                    crew.leave();
+                }
+            }
+        }
+        if (measured == 0) {
+            throw new BenchFailure("none of the paths is available here, see above");
+        }
+        comparison.report(table, json);
+    }
+
+    private boolean open(Plan.Part part, Plan.Budget budget) {
+        Stage stage = part.stage();
+        progress.show("connecting over " + stage.path() + " ...");
+        try {
+            crew.open(stage);
+            table.begin(stage, options.depths());
+            return true;
+        } catch (TelpherException | BenchFailure e) {
+            crew.leave();
+            if (options.insistsOn(stage.path())) {
+                throw new BenchFailure("path " + stage.path() + ": " + e.getMessage(), e);
+            }
+            table.remark("");
+            table.remark(
+                    "path %s is not available here: %s".formatted(stage.path(), e.getMessage()));
+            budget.skip(part.cases().size());
+            return false;
+        }
+    }
+
+    private void measure(Plan.Part part, int round, Plan.Budget budget) {
+        Op last = null;
+        List<Row> line = new ArrayList<>();
+        long largest = part.cases().stream().mapToLong(Case::bytes).max().orElse(1);
+        for (int i = 0; i < part.cases().size(); i++) {
+            Case test = part.cases().get(i);
+            if (test.op() != last) {
+                progress.show(
+                        "warming up %s over %s".formatted(test.op().word(), part.stage().path()));
+                meter.warmUp(test.op());
+                last = test.op();
+            }
+            progress.show("round %d: %s over %s".formatted(round, test, part.stage().path()));
+            Row row = measure(test, largest, budget.next());
+            line.add(row);
+            json.row(row, round, crew.pins());
+            boolean ends =
+                    row.wrong() > 0
+                            || i + 1 == part.cases().size()
+                            || part.cases().get(i + 1).bytes() != test.bytes()
+                            || part.cases().get(i + 1).op() != test.op();
+            if (ends) {
+                table.row(line);
+                line.clear();
+            }
+            if (row.wrong() > 0) {
+                throw new BenchFailure(
+                        "wrong data: %d bytes of %s over %s; the first is %s"
+                                .formatted(
+                                        row.wrong(), test, part.stage().path(), row.firstWrong()));
+            }
+            for (Peer peer : peers.present()) {
+                progress.show("round %d: %s, %s".formatted(round, test, peer.system()));
+                List<PeerResult> results = peer.measure(part.stage(), test, PEER_SECONDS);
+                results.forEach(result -> json.peer(result, test, round));
+                comparison.add(row, peer.system(), results);
+            }
+        }
+        if (round == 1) {
+            metrics(part);
+        }
+    }
+
+    private Row measure(Case test, long largest, double seconds) {
+        BenchOptions.Background load = options.background();
+        if (load == null) {
+            return meter.measure(test, seconds);
+        }
+        try (Background background = new Background(crew.stand(), load, largest)) {
+            Row row = meter.measure(test, seconds);
+            double gbps = background.gbps();
+            json.metric(
+                    "background load, %s over %s beside %s"
+                            .formatted(load.op().word(), row.stage().path(), test),
+                    gbps,
+                    "GB/s",
+                    null);
+            table.remark(
+                    "  background %s of %s: %s GB/s"
+                            .formatted(
+                                    load.op().word(),
+                                    Sizes.format(load.bytes()),
+                                    Table.figure(gbps)));
+            return row;
+        }
+    }
+
+    private void metrics(Plan.Part part) {
+        Stage stage = part.stage();
+        if (stage.traffic() == Traffic.INCAST) {
+            Row row = meter.measure(part.cases().getLast(), Math.max(2, options.seconds()));
+            String name =
+                    "fairness, %s, incast of %d over %s"
+                            .formatted(row.test(), stage.ranks(), stage.path());
+            table.remark("  " + name + ": " + Table.figure(row.fairness()));
+            json.metric(name, row.fairness(), "Jain's index", 1);
+        }
+        if (stage.traffic() != Traffic.PAIR) {
+            return;
+        }
+        StringBuilder line = new StringBuilder();
+        for (Op op : options.ops()) {
+            for (Phase.Style style : styles(op)) {
+                double bytes = meter.allocatedPerOperation(op, style);
+                String how = style == Phase.Style.TOKEN && op != Op.COUNTER ? "token" : "prepared";
+                json.metric(
+                        "allocated, %s, %s style, %s".formatted(op.word(), how, stage.path()),
+                        bytes,
+                        "bytes per operation",
+                        0);
+                line.append(
+                        "%s%s %s %s"
+                                .formatted(
+                                        line.isEmpty() ? "" : ", ",
+                                        op.word(),
+                                        how,
+                                        Table.figure(bytes)));
+            }
+        }
+        table.remark("  bytes allocated per operation: " + line);
+    }
+
+    private static List<Phase.Style> styles(Op op) {
+        return switch (op) {
+            case NOTIFY -> List.of(Phase.Style.TOKEN);
+            case COUNTER -> List.of(Phase.Style.PREPARED);
+            default -> List.of(Phase.Style.TOKEN, Phase.Style.PREPARED);
+        };
+    }
+
+    /// Loads what the first measurement would otherwise load in its midst.
+    static void preload() {
+        Histogram histogram = PhaseResult.histogram();
+        histogram.recordValue(1_000);
+        PhaseResult.decode(new PhaseResult(0, 1, 1, 0, histogram).encode());
+    }
+}

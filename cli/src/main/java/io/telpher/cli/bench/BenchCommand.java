@@ -1,0 +1,317 @@
+package io.telpher.cli.bench;
+
+import io.telpher.TelpherException;
+import java.io.PrintWriter;
+import java.nio.file.Path;
+import java.time.LocalDate;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Callable;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Option;
+
+/// `telpher bench`.
+@Command(
+        name = "bench",
+        mixinStandardHelpOptions = true,
+        sortOptions = false,
+        description = {
+            "Measures throughput and latency, and checks every byte that it counts.",
+            "",
+            "Without options: two processes of this host, each on a core of its own, every path that works"
+                    + " here, 8 B to 64 MiB, in less than two minutes.%n"
+        },
+        footer = {
+            "",
+            "Rows: time and percentiles are those of one operation at a time, throughput and rate those of"
+                    + " the greatest depth. Writes and reads are timed from posting to completion, sends,"
+                    + " notifications and counters one way (half of a ping-pong that the target polls). A"
+                    + " percentile with * was taken over groups of operations that are too short for the"
+                    + " clock. GB = 1e9 bytes.",
+            "",
+            "Two machines:",
+            "  one$    telpher bench --listen bench.address",
+            "  (copy bench.address to the other machine; it holds a secret)",
+            "  other$  telpher bench --connect @bench.address",
+            "",
+            "Exit code: 0 done, 1 an operation failed or data was wrong, 2 wrong usage."
+        })
+public final class BenchCommand implements Callable<Integer> {
+    @CommandLine.Spec private CommandLine.Model.CommandSpec spec;
+
+    @Option(
+            names = "--transport",
+            paramLabel = "LIST",
+            split = ",",
+            description = "Transports: shm, tcp, self. Default: shm and tcp.")
+    private List<String> transports = new ArrayList<>();
+
+    @Option(
+            names = "--path",
+            paramLabel = "LIST",
+            split = ",",
+            description = "Paths: mapped, cma, shm-ring, tcp, self. Default: all but self.")
+    private List<String> paths = new ArrayList<>();
+
+    @Option(
+            names = "--op",
+            paramLabel = "LIST",
+            defaultValue = "write,read,send,notify",
+            description =
+                    "Operations: write, read, send, notify, counter (a write that then changes a word"
+                            + " which the target polls). Default: ${DEFAULT-VALUE}.")
+    private String ops;
+
+    @Option(
+            names = "--sizes",
+            paramLabel = "LIST",
+            description = "Sizes, such as 8,4K,1M,64M. Default: ten from 8 to 64M.")
+    private @Nullable String sizes;
+
+    @Option(
+            names = "--depth",
+            paramLabel = "LIST",
+            defaultValue = "1,16",
+            description = "Operations in flight; 1 measures latency. Default: ${DEFAULT-VALUE}.")
+    private String depths;
+
+    @Option(
+            names = "--pieces",
+            paramLabel = "N",
+            defaultValue = "1",
+            description = "Cuts each operation into N pieces, scattered at the target.")
+    private int pieces;
+
+    @Option(
+            names = "--lanes",
+            paramLabel = "N",
+            defaultValue = "0",
+            description = "Lanes for each pair of network addresses. Default: the engine's choice.")
+    private int lanes;
+
+    @Option(
+            names = "--memory",
+            paramLabel = "SRC[:DST]",
+            description =
+                    "telpher (allocated by it) or foreign (the caller's), for the memory that is read"
+                            + " and that is written. Default: foreign for cma, else telpher.")
+    private @Nullable String memory;
+
+    @Option(names = "--both-directions", description = "Runs the opposite flows at the same time.")
+    private boolean bothDirections;
+
+    @Option(
+            names = "--pattern",
+            paramLabel = "NAME",
+            defaultValue = "pair",
+            description = "pair, ring, all-to-all or incast (all others to rank 0).")
+    private String pattern;
+
+    @Option(
+            names = "--ranks",
+            paramLabel = "N",
+            description = "Processes of a pattern. Default: 2 for pair, else 4.")
+    private @Nullable Integer ranks;
+
+    @Option(
+            names = "--rounds",
+            paramLabel = "N",
+            description = "Measures everything N times. Default: 1; 5 with --compare or --figures.")
+    private @Nullable Integer rounds;
+
+    @Option(
+            names = "--seconds",
+            paramLabel = "S",
+            defaultValue = "0",
+            description = "Times each row for S seconds. Default: what fits into two minutes.")
+    private double seconds;
+
+    @Option(
+            names = "--listen",
+            paramLabel = "FILE",
+            arity = "0..1",
+            fallbackValue = "telpher-bench.address",
+            description =
+                    "Writes this machine's address to FILE (default ${FALLBACK-VALUE}) and waits for the"
+                            + " other machine.")
+    private @Nullable Path listen;
+
+    @Option(
+            names = "--connect",
+            paramLabel = "@FILE|HOST:PORT",
+            description =
+                    "Runs against a machine that listens; HOST:PORT needs its secret in TELPHER_SECRET.")
+    private @Nullable String connect;
+
+    @Option(
+            names = "--rails",
+            paramLabel = "LIST",
+            split = ",",
+            description = "Network interfaces to use, by name or subnet.")
+    private List<String> rails = new ArrayList<>();
+
+    @Option(
+            names = "--background",
+            paramLabel = "OP:BYTES",
+            description = "Writes or reads beside the measured operations, such as write:64M.")
+    private @Nullable String background;
+
+    @Option(
+            names = "--idle",
+            paramLabel = "N",
+            description = "Measures what N connections cost that do nothing, then ends.")
+    private @Nullable Integer idle;
+
+    @Option(
+            names = "--compare",
+            paramLabel = "LIST",
+            split = ",",
+            description =
+                    "Runs other programs in turn: ucx, iperf3, memcpy. 'all' is the same as --figures.")
+    private List<String> compare = new ArrayList<>();
+
+    @Option(
+            names = "--figures",
+            paramLabel = "LIST",
+            arity = "0..1",
+            split = ",",
+            fallbackValue = "all",
+            description =
+                    "Measures the figures that this project promises, or those whose names"
+                            + " begin with one of LIST, such as shm,tcp-write.")
+    private List<String> figures = new ArrayList<>();
+
+    @Option(names = "--json", paramLabel = "FILE", description = "Writes one JSON object per line.")
+    private @Nullable Path json;
+
+    @Option(
+            names = "--markdown",
+            paramLabel = "FILE",
+            description = "Puts the table of --figures into FILE, between its markers.")
+    private @Nullable Path markdown;
+
+    @Option(names = "--no-pin", description = "Leaves the processes to the scheduler.")
+    private boolean noPin;
+
+    @Option(
+            names = "--target",
+            paramLabel = "poll|park",
+            defaultValue = "poll",
+            description =
+                    "What a process does while others use its memory. Default: ${DEFAULT-VALUE}.")
+    private String target;
+
+    @Override
+    public Integer call() {
+        PrintWriter out = spec.commandLine().getOut();
+        BenchOptions options;
+        try {
+            options = options();
+        } catch (IllegalArgumentException e) {
+            throw new CommandLine.ParameterException(spec.commandLine(), e.getMessage());
+        }
+        try {
+            run(options, new Table(out));
+            return CommandLine.ExitCode.OK;
+        } catch (BenchFailure | TelpherException e) {
+            out.flush();
+            spec.commandLine().getErr().println("telpher bench: " + e.getMessage());
+            return CommandLine.ExitCode.SOFTWARE;
+        }
+    }
+
+    private boolean wantsFigures() {
+        return !figures.isEmpty() || compare.contains("all");
+    }
+
+    private BenchOptions options() {
+        Traffic traffic = Traffic.parse(pattern);
+        boolean compared = wantsFigures() || !compare.isEmpty();
+        List<Integer> inFlight = new ArrayList<>();
+        for (String depth : depths.split(",")) {
+            inFlight.add(positive("--depth", depth));
+        }
+        inFlight.sort(null);
+        List<Op> wanted = new ArrayList<>();
+        for (String op : ops.split(",")) {
+            wanted.add(Op.parse(op));
+        }
+        if (connect != null && traffic != Traffic.PAIR) {
+            throw new IllegalArgumentException(
+                    "--pattern needs processes of one host, not --connect");
+        }
+        if (connect != null) {
+            Hosts.address(connect);
+            wantedPathsOfTwoMachines();
+        }
+        FigureList.choose(figures);
+        if (!compare.contains("all")) {
+            Peers.find(compare, List.of());
+        }
+        return new BenchOptions(
+                transports,
+                paths,
+                wanted,
+                sizes == null ? List.of() : Sizes.parseList(sizes),
+                inFlight,
+                positive("--pieces", Integer.toString(pieces)),
+                lanes,
+                memory == null ? null : MemoryPair.parse(memory),
+                bothDirections ? Traffic.Direction.BOTH : Traffic.Direction.ONE,
+                traffic,
+                ranks == null ? (traffic == Traffic.PAIR ? 2 : 4) : ranks,
+                rounds == null ? (compared ? 5 : 1) : positive("--rounds", rounds.toString()),
+                seconds,
+                rails,
+                background == null ? null : BenchOptions.Background.parse(background),
+                json,
+                markdown,
+                noPin ? BenchOptions.Pinning.FREE : BenchOptions.Pinning.PINNED,
+                Stage.Waiting.parse(target));
+    }
+
+    private void wantedPathsOfTwoMachines() {
+        if (paths.isEmpty() && transports.isEmpty()) {
+            paths = List.of("tcp");
+        }
+    }
+
+    private static int positive(String name, String text) {
+        if (!text.strip().matches("\\d{1,9}") || Integer.parseInt(text.strip()) == 0) {
+            throw new IllegalArgumentException(
+                    name + " is '" + text + "'; it must be a number above 0");
+        }
+        return Integer.parseInt(text.strip());
+    }
+
+    private void run(BenchOptions options, Table table) {
+        if (listen != null) {
+            Hosts.listen(listen, rails, table);
+            return;
+        }
+        table.remark(
+                "telpher bench %s, %s, %s"
+                        .formatted(Machine.version(), LocalDate.now(), Machine.describe()));
+        try (JsonLines lines = new JsonLines(options.json())) {
+            if (idle != null) {
+                Figures.reportIdle(idle, options.wantedPaths(), table, lines);
+                return;
+            }
+            List<Integer> cores = Cores.available();
+            if (wantsFigures()) {
+                new Figures(options, figures, cores, table, lines).run();
+                return;
+            }
+            Peers peers = Peers.find(compare, cores);
+            try (Crew crew = new Crew();
+                    Progress progress = new Progress()) {
+                CrewFactory.fill(crew, options, connect, cores, table);
+                new Bench(options, crew, peers, table, lines, progress).run();
+            }
+        }
+        table.remark("");
+        table.remark("all data right");
+    }
+}

@@ -1,0 +1,149 @@
+package io.telpher.cli.bench;
+
+import java.nio.file.Path;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/// What the user asked for.
+///
+/// @param transports allowed transports, empty for all
+/// @param paths paths to measure, empty for all that are there except `self`
+/// @param ops operations
+/// @param sizes sizes in bytes, empty for the default sweep
+/// @param depths operations in flight, one row for each
+/// @param pieces pieces of each operation
+/// @param lanes lanes for each pair of addresses, 0 for the engine's choice
+/// @param memory whose memory, or null for what suits the path
+/// @param direction whether the opposite flows run too
+/// @param traffic who initiates towards whom
+/// @param ranks processes
+/// @param rounds how often everything is measured
+/// @param seconds how long each row is timed, 0 to fit everything into the budget
+/// @param rails network interfaces, by name or subnet
+/// @param background what runs beside the measured operations, or null
+/// @param json where JSON lines go, or null
+/// @param markdown where the table of figures goes, or null
+/// @param pinning whether every process stays on a core of its own
+/// @param waiting what a rank does while others use its memory
+record BenchOptions(
+        List<String> transports,
+        List<String> paths,
+        List<Op> ops,
+        List<Long> sizes,
+        List<Integer> depths,
+        int pieces,
+        int lanes,
+        @Nullable MemoryPair memory,
+        Traffic.Direction direction,
+        Traffic traffic,
+        int ranks,
+        int rounds,
+        double seconds,
+        List<String> rails,
+        @Nullable Background background,
+        @Nullable Path json,
+        @Nullable Path markdown,
+        Pinning pinning,
+        Stage.Waiting waiting) {
+    /// Operations in flight for the throughput column.
+    static final int DEEP = 16;
+
+    private static final List<String> TRANSPORTS = List.of("shm", "tcp", "self");
+
+    /// Whether processes stay on cores of their own.
+    enum Pinning {
+        PINNED,
+        FREE
+    }
+
+    /// A load beside the measured one, on the same connection.
+    ///
+    /// @param op write or read
+    /// @param bytes size of each operation
+    record Background(Op op, long bytes) {
+        static Background parse(String text) {
+            String[] parts = text.split(":", 2);
+            if (parts.length != 2) {
+                throw new IllegalArgumentException(
+                        "'" + text + "' is not OP:BYTES, such as write:64M");
+            }
+            Op op = Op.parse(parts[0]);
+            if (!op.oneSided()) {
+                throw new IllegalArgumentException(
+                        "a background load is a write or a read, not '" + parts[0] + "'");
+            }
+            return new Background(op, Sizes.parse(parts[1]));
+        }
+    }
+
+    BenchOptions {
+        for (String path : paths) {
+            if (!Stage.PATHS.contains(path)) {
+                throw new IllegalArgumentException(
+                        "'" + path + "' is no path: " + String.join(", ", Stage.PATHS));
+            }
+        }
+        if (Math.max(paths.size(), transports.size()) > 1
+                && (paths.contains("self") || transports.contains("self"))) {
+            throw new IllegalArgumentException("path self runs in one process: ask for it alone");
+        }
+        for (String transport : transports) {
+            if (!TRANSPORTS.contains(transport)) {
+                throw new IllegalArgumentException(
+                        "'" + transport + "' is no transport: " + String.join(", ", TRANSPORTS));
+            }
+        }
+        if (traffic == Traffic.PAIR && ranks != 2) {
+            throw new IllegalArgumentException(
+                    ranks + " ranks need a --pattern: ring, all-to-all or incast");
+        }
+        if (ranks < 2 || ranks > 256) {
+            throw new IllegalArgumentException(
+                    "--ranks is " + ranks + "; it must lie between 2 and 256");
+        }
+    }
+
+    /// @return the paths to try, in the order of the table
+    List<String> wantedPaths() {
+        return Stage.PATHS.stream().filter(this::wants).toList();
+    }
+
+    private boolean wants(String path) {
+        boolean self = path.equals("self");
+        if (!paths.isEmpty() && !paths.contains(path)) {
+            return false;
+        }
+        if (transports.isEmpty()) {
+            return !self || paths.contains(path);
+        }
+        return transports.contains(self ? "self" : Stage.transportOf(path));
+    }
+
+    /// @return whether the user named this path or its transport, so that its absence is an error
+    boolean insistsOn(String path) {
+        return paths.contains(path) || (transports.size() == 1 && wantedPaths().size() == 1);
+    }
+
+    BenchOptions withRounds(int value) {
+        return new BenchOptions(
+                transports,
+                paths,
+                ops,
+                sizes,
+                depths,
+                pieces,
+                lanes,
+                memory,
+                direction,
+                traffic,
+                ranks,
+                value,
+                seconds,
+                rails,
+                background,
+                json,
+                markdown,
+                pinning,
+                waiting);
+    }
+}

@@ -1,0 +1,29 @@
+package io.telpher.cli.bench;
+
+/// One row to measure within a [Stage].
+///
+/// @param op the operation
+/// @param bytes the whole operation
+/// @param pieces how many pieces it is cut into; a piece has `bytes / pieces`
+/// @param depth operations in flight; 1 measures latency
+record Case(Op op, long bytes, int pieces, int depth) {
+    Case {
+        if (bytes <= 0 || pieces <= 0 || depth <= 0) {
+            throw new IllegalArgumentException("sizes, pieces and depths are greater than zero");
+        }
+        if (bytes % pieces != 0) {
+            throw new IllegalArgumentException(
+                    "%d bytes cannot be cut into %d equal pieces".formatted(bytes, pieces));
+        }
+    }
+
+    @Override
+    public String toString() {
+        return "%s of %s%s at depth %d"
+                .formatted(
+                        op.word(),
+                        Sizes.format(bytes),
+                        pieces == 1 ? "" : " in " + pieces + " pieces",
+                        depth);
+    }
+}

@@ -1,0 +1,27 @@
+package io.telpher.cli.bench;
+
+import java.time.Duration;
+import org.jspecify.annotations.Nullable;
+
+/// Carries [Message]s between the driver and one other rank, beside the connection that is
+/// measured. Each side is used by one thread.
+interface Control extends AutoCloseable {
+    /// Sends a message.
+    void send(Message message);
+
+    /// @return whether [#receive] would return at once; cheap, makes progress
+    boolean ready();
+
+    /// Waits for a message.
+    ///
+    /// @throws BenchFailure when none came in time, or the other side is gone
+    Message receive(Duration atMost);
+
+    /// Waits for a message as long as the other side lives, without using the processor.
+    ///
+    /// @return null when the other side is gone
+    @Nullable Message next();
+
+    @Override
+    void close();
+}

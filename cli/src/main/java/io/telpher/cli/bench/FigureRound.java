@@ -1,0 +1,273 @@
+package io.telpher.cli.bench;
+
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+
+/// One round of measuring figures: measures each row and each test of a peer at most once, writes
+/// them as JSON, and keeps one stage open as long as the figures stay on it.
+final class FigureRound {
+    private static final double SECONDS = 0.6;
+    private static final double PEER_SECONDS = 0.6;
+
+    private final Crew crew;
+    private final RowMeter meter;
+    private final Peers peers;
+    private final JsonLines json;
+    private final Progress progress;
+    private final Comparison comparison;
+    private final BenchOptions options;
+    private final int number;
+    private final Map<String, Object> known = new HashMap<>();
+    private @Nullable Stage open;
+
+    FigureRound(
+            Crew crew,
+            RowMeter meter,
+            Peers peers,
+            JsonLines json,
+            Progress progress,
+            Comparison comparison,
+            BenchOptions options,
+            int number) {
+        this.crew = crew;
+        this.meter = meter;
+        this.peers = peers;
+        this.json = json;
+        this.progress = progress;
+        this.comparison = comparison;
+        this.options = options;
+        this.number = number;
+    }
+
+    /// Remembers what a supplier gives, under a name.
+    @SuppressWarnings("unchecked")
+    private <T> T once(String key, Supplier<T> measured) {
+        Object found = known.get(key);
+        if (found == null) {
+            found = measured.get();
+            known.put(key, found);
+        }
+        return (T) found;
+    }
+
+    private void show(String what) {
+        progress.show("round %d of %d: %s".formatted(number, options.rounds(), what));
+    }
+
+    /// Measures a row of ours.
+    Row telpher(String path, MemoryPair memory, Op op, long bytes, int pieces, int depth) {
+        Case test = new Case(op, bytes, pieces, depth);
+        return once(
+                path + memory + test,
+                () -> {
+                    stage(path, memory, 64 << 20);
+                    show(test + " over " + path);
+                    meter.warmUp(op);
+                    Row row = checked(meter.measure(test, seconds()));
+                    json.row(row, number, crew.pins());
+                    return row;
+                });
+    }
+
+    /// Measures small messages while 64 MiB writes run on the same connection.
+    Row loaded(String path, Op op, long bytes) {
+        Case test = new Case(op, bytes, 1, 1);
+        BenchOptions.Background load = new BenchOptions.Background(Op.WRITE, 64 << 20);
+        long room = Background.place(bytes) + load.bytes();
+        return once(
+                "loaded" + path + test,
+                () -> {
+                    stage(path, MemoryPair.TELPHER, room);
+                    show(test + " beside writes of 64M over " + path);
+                    meter.warmUp(op);
+                    try (Background background = new Background(crew.stand(), load, bytes)) {
+                        Row row = checked(meter.measure(test, Math.max(1, seconds())));
+                        json.metric(
+                                "us_p99 of %s over %s beside writes of 64M".formatted(test, path),
+                                row.usP99(),
+                                "us",
+                                null);
+                        json.metric(
+                                "background load over " + path, background.gbps(), "GB/s", null);
+                        return row;
+                    }
+                });
+    }
+
+    /// Measures what is allocated by the worst of the operations.
+    double allocated(String path) {
+        return once(
+                "allocated" + path,
+                () -> {
+                    stage(path, MemoryPair.TELPHER, 64 << 20);
+                    double worst = 0;
+                    for (Op op : List.of(Op.WRITE, Op.READ, Op.SEND, Op.NOTIFY)) {
+                        for (Phase.Style style : Phase.Style.values()) {
+                            if (op != Op.NOTIFY || style == Phase.Style.TOKEN) {
+                                show("allocation of " + op.word() + " over " + path);
+                                double bytes = meter.allocatedPerOperation(op, style);
+                                json.metric(
+                                        "allocated, %s, %s, %s".formatted(op.word(), style, path),
+                                        bytes,
+                                        "bytes per operation",
+                                        0);
+                                worst = Math.max(worst, bytes);
+                            }
+                        }
+                    }
+                    return worst;
+                });
+    }
+
+    private static Row checked(Row row) {
+        if (row.wrong() > 0) {
+            throw new BenchFailure(
+                    "wrong data: %d bytes of %s over %s; the first is %s"
+                            .formatted(
+                                    row.wrong(), row.test(), row.stage().path(), row.firstWrong()));
+        }
+        return row;
+    }
+
+    private double seconds() {
+        return options.seconds() > 0 ? options.seconds() : SECONDS;
+    }
+
+    private void stage(String path, MemoryPair memory, long room) {
+        Stage wanted =
+                new Stage(
+                        path,
+                        memory,
+                        options.lanes(),
+                        options.rails(),
+                        Traffic.PAIR,
+                        Traffic.Direction.ONE,
+                        2,
+                        Math.max(room, 100_000L * 1024),
+                        options.waiting());
+        if (!wanted.equals(open)) {
+            leave();
+            show("connecting over " + path);
+            crew.open(wanted);
+            open = wanted;
+        }
+    }
+
+    /// Closes the open stage.
+    void leave() {
+        if (open != null) {
+            open = null;
+            crew.leave();
+        }
+    }
+
+    /// Measures one test of UCX.
+    ///
+    /// @return null when UCX is missing
+    @Nullable PeerResult ucx(String tool, String layers, Case test) {
+        UcxPeer ucx = peers.ucx();
+        if (ucx == null) {
+            return null;
+        }
+        return once(
+                "ucx" + tool + layers + test,
+                () -> {
+                    show("ucx " + tool + " of " + Sizes.format(test.bytes()) + " over " + layers);
+                    PeerResult result = ucx.measure(tool, layers, test, PEER_SECONDS);
+                    json.peer(result, test, number);
+                    return result;
+                });
+    }
+
+    /// Measures the best of iperf3 with 1, 2 and 4 streams.
+    ///
+    /// @return null when it is missing
+    @Nullable PeerResult iperf3(Case test) {
+        Iperf3Peer iperf3 = peers.iperf3();
+        if (iperf3 == null) {
+            return null;
+        }
+        return once(
+                "iperf3",
+                () -> {
+                    PeerResult best = null;
+                    for (int streams : List.of(1, 2, 4)) {
+                        show("iperf3 -P " + streams);
+                        PeerResult result = iperf3.measure(streams, 1);
+                        json.peer(result, test, number);
+                        best = best == null || result.gbps() > best.gbps() ? result : best;
+                    }
+                    return java.util.Objects.requireNonNull(best);
+                });
+    }
+
+    /// Measures a copy in this process.
+    PeerResult memcpy(Case test) {
+        return once(
+                "memcpy" + test.bytes(),
+                () -> {
+                    show("memcpy of " + Sizes.format(test.bytes()));
+                    PeerResult result = new MemcpyPeer().measure(test.bytes(), PEER_SECONDS);
+                    json.peer(result, test, number);
+                    return result;
+                });
+    }
+
+    /// @return our throughput divided by the best of the peer's; NaN when there is none
+    double throughput(Row row, @Nullable PeerResult... results) {
+        double best = Double.NaN;
+        List<PeerResult> there = there(results);
+        for (PeerResult result : there) {
+            best = Double.isNaN(best) ? result.gbps() : Math.max(best, result.gbps());
+        }
+        note(row, there);
+        return row.gbps() / best;
+    }
+
+    /// @return our median time divided by the peer's
+    double median(Row row, @Nullable PeerResult result) {
+        note(row, there(result));
+        return result == null ? Double.NaN : row.usP50() / result.usP50();
+    }
+
+    /// @return our 99th percentile divided by the peer's
+    double tail(Row row, @Nullable PeerResult result) {
+        note(row, there(result));
+        return result == null ? Double.NaN : row.usP99() / result.usP99();
+    }
+
+    /// @return our processor time for the same bytes divided by the least of the peer's
+    double processor(Row row, @Nullable PeerResult... results) {
+        double least = Double.NaN;
+        for (PeerResult result : there(results)) {
+            least = Double.isNaN(least) ? result.cpuPerGb() : Math.min(least, result.cpuPerGb());
+        }
+        return row.cpuPerGb() / least;
+    }
+
+    private static List<PeerResult> there(@Nullable PeerResult... results) {
+        List<PeerResult> there = new java.util.ArrayList<>();
+        for (PeerResult result : results) {
+            if (result != null) {
+                there.add(result);
+            }
+        }
+        return there;
+    }
+
+    private void note(Row row, List<PeerResult> results) {
+        if (results.isEmpty()) {
+            return;
+        }
+        String key = "noted" + row.stage().path() + row.stage().memory() + row.test() + results;
+        once(
+                key,
+                () -> {
+                    comparison.add(row, results.getFirst().system(), results);
+                    return true;
+                });
+    }
+}

@@ -1,0 +1,209 @@
+package io.telpher.cli.bench;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.io.Writer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.LinkedHashMap;
+import java.util.Locale;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/// Writes measurements as JSON, one object per line. Not for several threads.
+final class JsonLines implements AutoCloseable {
+    private final @Nullable Writer out;
+
+    /// @param file where to, replaced when it exists; null to write nothing
+    JsonLines(@Nullable Path file) {
+        try {
+            out = file == null ? null : Files.newBufferedWriter(file);
+        } catch (IOException e) {
+            throw new BenchFailure("cannot write " + file + ": " + e.getMessage(), e);
+        }
+    }
+
+    /// Writes a row of Telpher's own.
+    ///
+    /// @param round which repetition, from 1
+    void row(Row row, int round, String pins) {
+        Map<String, Object> fields = head("telpher", Machine.version(), "java");
+        fields.put("device", "cpu");
+        fields.put("transport", row.stage().transport());
+        fields.put("path", row.stage().path());
+        fields.put("memory", row.stage().memory().toString());
+        fields.put("op", row.test().op().word());
+        fields.put("tool", "bench");
+        fields.put("settings", row.settings(pins));
+        tail(fields, row.test(), row.stage().lanes(), round, row.iterations());
+        fields.put("GBps", row.gbps());
+        fields.put("us_p50", row.usP50());
+        fields.put("us_p99", row.usP99());
+        fields.put("us_p999", row.usP999());
+        fields.put("cpu_s_per_GB", row.cpuPerGb());
+        fields.put("wrong", row.wrong());
+        write(fields);
+    }
+
+    /// Writes what another program reached.
+    void peer(PeerResult peer, Case test, int round) {
+        Map<String, Object> fields = head(peer.system(), peer.version(), "c");
+        fields.put("device", "cpu");
+        fields.put("transport", peer.transport());
+        fields.put("path", peer.path());
+        fields.put("memory", "own");
+        fields.put("op", test.op().word());
+        fields.put("tool", peer.tool());
+        fields.put("settings", peer.settings());
+        tail(fields, test, 0, round, peer.iterations());
+        fields.put("GBps", peer.gbps());
+        fields.put("us_p50", peer.usP50());
+        fields.put("us_p99", peer.usP99());
+        fields.put("us_p999", Double.NaN);
+        fields.put("cpu_s_per_GB", peer.cpuPerGb());
+        fields.put("wrong", 0);
+        write(fields);
+    }
+
+    /// Writes a comparison.
+    ///
+    /// @param peer the other system
+    /// @param tool its tool, or `best`
+    /// @param of what is compared: GBps, us_p50, us_p99 or cpu_s_per_GB
+    void ratio(
+            String peer,
+            String tool,
+            String peerOp,
+            Stage stage,
+            Case test,
+            String of,
+            Spread ratio) {
+        Map<String, Object> fields = new LinkedHashMap<>();
+        fields.put("ratio", "telpher/" + peer);
+        fields.put("tool", tool);
+        fields.put("peer_op", peerOp);
+        fields.put("transport", stage.transport());
+        fields.put("path", stage.path());
+        fields.put("memory", stage.memory().toString());
+        fields.put("op", test.op().word());
+        fields.put("bytes", test.bytes());
+        fields.put("pieces", test.pieces());
+        fields.put("depth", test.depth());
+        fields.put("client", "java");
+        fields.put("of", of);
+        fields.put("median", ratio.median());
+        fields.put("min", ratio.min());
+        fields.put("max", ratio.max());
+        write(fields);
+    }
+
+    /// Writes a figure that is not an operation.
+    ///
+    /// @param reference what it is to be compared with, or null
+    void metric(String name, double value, String unit, @Nullable Object reference) {
+        Map<String, Object> fields = new LinkedHashMap<>();
+        fields.put("metric", name);
+        fields.put("value", value);
+        fields.put("unit", unit);
+        fields.put("reference", reference);
+        write(fields);
+    }
+
+    private static Map<String, Object> head(String system, String version, String client) {
+        Map<String, Object> fields = new LinkedHashMap<>();
+        fields.put("system", system);
+        fields.put("version", version);
+        fields.put("client", client);
+        return fields;
+    }
+
+    private static void tail(
+            Map<String, Object> fields, Case test, int lanes, int round, long iterations) {
+        fields.put("bytes", test.bytes());
+        fields.put("pieces", test.pieces());
+        fields.put("depth", test.depth());
+        fields.put("lanes", lanes);
+        fields.put("round", round);
+        fields.put("iterations", iterations);
+    }
+
+    private void write(Map<String, Object> fields) {
+        if (out == null) {
+            return;
+        }
+        try {
+            out.write(object(fields));
+            out.write('\n');
+            out.flush();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    /// @return a JSON object; numbers that are not finite become null
+    static String object(Map<String, ? extends @Nullable Object> fields) {
+        StringBuilder json = new StringBuilder("{");
+        for (Map.Entry<String, ? extends @Nullable Object> field : fields.entrySet()) {
+            if (json.length() > 1) {
+                json.append(',');
+            }
+            quote(json, field.getKey());
+            json.append(':');
+            value(json, field.getValue());
+        }
+        return json.append('}').toString();
+    }
+
+    private static void value(StringBuilder json, @Nullable Object value) {
+        switch (value) {
+            case null -> json.append("null");
+            case Double d when !Double.isFinite(d) -> json.append("null");
+            case Double d -> json.append(decimal(d));
+            case Number n -> json.append(n);
+            case Boolean b -> json.append(b);
+            default -> quote(json, value.toString());
+        }
+    }
+
+    /// Six significant digits, without an exponent.
+    private static String decimal(double value) {
+        if (value == 0) {
+            return "0";
+        }
+        int digits = Math.clamp(5 - (int) Math.floor(Math.log10(Math.abs(value))), 0, 12);
+        String text = String.format(Locale.ROOT, "%." + digits + "f", value);
+        return digits == 0 ? text : text.replaceFirst("\\.?0+$", "");
+    }
+
+    private static void quote(StringBuilder json, String text) {
+        json.append('"');
+        for (int i = 0; i < text.length(); i++) {
+            char c = text.charAt(i);
+            switch (c) {
+                case '"' -> json.append("\\\"");
+                case '\\' -> json.append("\\\\");
+                case '\n' -> json.append("\\n");
+                case '\t' -> json.append("\\t");
+                default -> {
+                    if (c < ' ') {
+                        json.append(String.format(Locale.ROOT, "\\u%04x", (int) c));
+                    } else {
+                        json.append(c);
+                    }
+                }
+            }
+        }
+        json.append('"');
+    }
+
+    @Override
+    public void close() {
+        if (out != null) {
+            try {
+                out.close();
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+package io.telpher.cli.bench;
+
+import java.util.List;
+
+/// Another way to move the same bytes, to compare with.
+interface Peer {
+    /// @return its name in options and JSON
+    String system();
+
+    /// Measures whatever matches a row; both processes on the cores that Telpher's ranks use.
+    ///
+    /// @param seconds how long each of its tests should run
+    /// @return one result for each matching test, none when nothing matches
+    List<PeerResult> measure(Stage stage, Case test, double seconds);
+}

@@ -1,0 +1,113 @@
+package io.telpher.cli.bench;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/// The stages and rows of a run, and how much time each row gets.
+final class Plan {
+    /// The sweep without `--sizes`.
+    static final List<Long> SIZES =
+            List.of(
+                    8L,
+                    64L,
+                    512L,
+                    4L << 10,
+                    32L << 10,
+                    64L << 10,
+                    256L << 10,
+                    1L << 20,
+                    8L << 20,
+                    64L << 20);
+
+    /// The largest notification of the sweep: larger messages are what `send` is for.
+    private static final long NOTIFY_SWEEP = 64 << 10;
+
+    private static final double BUDGET_SECONDS = 95;
+    private static final double SHORTEST = 0.03;
+    private static final double LONGEST = 0.5;
+
+    private Plan() {}
+
+    /// One stage with its rows.
+    ///
+    /// @param stage where
+    /// @param cases the rows, in order: all depths of a size, all sizes of an operation
+    record Part(Stage stage, List<Case> cases) {}
+
+    static List<Part> parts(BenchOptions options) {
+        List<Part> parts = new ArrayList<>();
+        for (String path : options.wantedPaths()) {
+            List<Case> cases = new ArrayList<>();
+            for (Op op : options.ops()) {
+                for (long size : sizes(options, op)) {
+                    for (int depth : options.depths()) {
+                        cases.add(new Case(op, size, options.pieces(), depth));
+                    }
+                }
+            }
+            long room = cases.stream().mapToLong(Case::bytes).max().orElse(1);
+            if (options.background() != null) {
+                room = Background.place(room) + options.background().bytes();
+            }
+            parts.add(new Part(stage(options, path, room), cases));
+        }
+        return parts;
+    }
+
+    private static List<Long> sizes(BenchOptions options, Op op) {
+        if (!options.sizes().isEmpty()) {
+            return options.sizes();
+        }
+        return SIZES.stream()
+                .filter(size -> size <= NOTIFY_SWEEP || (op != Op.NOTIFY && op != Op.COUNTER))
+                .filter(size -> size % options.pieces() == 0)
+                .toList();
+    }
+
+    private static Stage stage(BenchOptions options, String path, long room) {
+        MemoryPair memory = options.memory();
+        if (memory == null) {
+            memory = path.equals("cma") ? MemoryPair.FOREIGN : MemoryPair.TELPHER;
+        }
+        return new Stage(
+                path,
+                memory,
+                options.lanes(),
+                options.rails(),
+                options.traffic(),
+                options.direction(),
+                options.ranks(),
+                room,
+                options.waiting());
+    }
+
+    /// Shares what is left of the time among the rows that are left.
+    static final class Budget {
+        private final double fixed;
+        private final long end;
+        private int rows;
+
+        /// @param seconds for each row, or 0 to fit all rows into about two minutes
+        /// @param rows how many there are
+        Budget(double seconds, int rows) {
+            this.fixed = seconds;
+            this.rows = rows;
+            this.end = System.nanoTime() + (long) (BUDGET_SECONDS * 1e9);
+        }
+
+        /// @return seconds to time the next row for; checks and calibration take about as long
+        ///     again
+        double next() {
+            if (fixed > 0) {
+                return fixed;
+            }
+            double left = (end - System.nanoTime()) / 1e9;
+            return Math.clamp(left / Math.max(1, rows--) * 0.5, SHORTEST, LONGEST);
+        }
+
+        /// Leaves rows out that cannot be measured here.
+        void skip(int count) {
+            rows -= count;
+        }
+    }
+}

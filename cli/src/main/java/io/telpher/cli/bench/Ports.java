@@ -1,0 +1,48 @@
+package io.telpher.cli.bench;
+
+import java.io.IOException;
+import java.net.ServerSocket;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.locks.LockSupport;
+
+/// TCP ports for the servers of other programs.
+final class Ports {
+    private Ports() {}
+
+    /// @return a port that is free at the moment
+    static int free() {
+        try (ServerSocket socket = new ServerSocket(0)) {
+            return socket.getLocalPort();
+        } catch (IOException e) {
+            throw new BenchFailure("no TCP port is free: " + e.getMessage(), e);
+        }
+    }
+
+    /// Waits until somebody listens, without connecting: some servers take one client only.
+    ///
+    /// @return whether it came to be within five seconds
+    static boolean awaitListener(int port) {
+        String suffix = String.format(Locale.ROOT, ":%04X", port);
+        for (int i = 0; i < 1000; i++) {
+            if (listens("/proc/net/tcp", suffix) || listens("/proc/net/tcp6", suffix)) {
+                return true;
+            }
+            LockSupport.parkNanos(5_000_000);
+        }
+        return false;
+    }
+
+    private static boolean listens(String file, String suffix) {
+        try {
+            List<String> lines = Files.readAllLines(Path.of(file));
+            return lines.stream()
+                    .map(line -> line.strip().split("\\s+"))
+                    .anyMatch(w -> w.length > 3 && w[1].endsWith(suffix) && w[3].equals("0A"));
+        } catch (IOException e) {
+            return false;
+        }
+    }
+}

@@ -1,0 +1,249 @@
+package io.telpher.cli.bench;
+
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Set;
+import java.util.SplittableRandom;
+import org.HdrHistogram.Histogram;
+
+/// Measures rows on an open [Stage]: checks data with buffers of their own, finds out how long an
+/// operation takes, then measures in segments of random length, each with new contents that are
+/// checked at its end.
+final class RowMeter {
+    private static final double SUB_MICROSECOND = 1_000;
+    private static final int CHECKED_IN_FLIGHT = 16;
+    private static final int STREAM_MASK = 63;
+
+    private final Crew crew;
+    private final SplittableRandom random = new SplittableRandom();
+    private final Set<Op> warm = EnumSet.noneOf(Op.class);
+    private long round = 1;
+
+    RowMeter(Crew crew) {
+        this.crew = crew;
+    }
+
+    /// Lets the JIT compile what an operation needs: longer when the JVM has not run it before.
+    void warmUp(Op op) {
+        double seconds = warm.add(op) ? 0.8 : 0.1;
+        long end = System.nanoTime() + (long) (seconds * 1e9);
+        Case small = new Case(op, 8, 1, 1);
+        long count = 64;
+        while (System.nanoTime() < end) {
+            for (Phase.Shape shape : shapes()) {
+                crew.run(phase(small, shape, Phase.Place.SHARED, count, 0.01, 10, STREAM_MASK, 16));
+            }
+            count = Math.min(count * 2, 4096);
+        }
+    }
+
+    /// Measures one row.
+    ///
+    /// @param seconds how long operations are timed, checks not counted
+    Row measure(Case test, double seconds) {
+        Stage stage = crew.stand().stage;
+        Phase.Shape shape = test.depth() == 1 ? shapes().getFirst() : Phase.Shape.STREAM;
+        Tally tally = new Tally(stage, test, shape);
+
+        int apart = checkedInFlight(test);
+        tally.check(
+                crew.run(
+                        phase(test, Phase.Shape.STREAM, Phase.Place.APART, apart, 0, 1, 0, apart)));
+        double nanos = calibrate(test, shape, Math.min(seconds / 8, 0.02));
+        boolean quick = nanos < SUB_MICROSECOND;
+        if (shape == Phase.Shape.STREAM) {
+            double part = seconds * random.nextDouble(0.3, 0.7);
+            int mask = quick ? STREAM_MASK : 0;
+            tally.add(crew.run(segment(test, shape, nanos, part, 1, mask)), tally.medians);
+            tally.add(
+                    crew.run(segment(test, shape, nanos, seconds - part, 1, mask)), tally.medians);
+            tally.tails.add(tally.medians);
+        } else {
+            double part = seconds * random.nextDouble(0.4, 0.6);
+            int group = quick ? Math.clamp((int) (2_000 / nanos), 10, 100) : 1;
+            tally.group = group;
+            tally.add(crew.run(segment(test, shape, nanos, part, group, 0)), tally.medians);
+            tally.add(crew.run(segment(test, shape, nanos, seconds - part, 1, 0)), tally.tails);
+            if (group == 1) {
+                tally.medians.add(tally.tails);
+                tally.tails.add(tally.medians);
+            }
+        }
+        return tally.row();
+    }
+
+    /// A ping-pong needs one initiator and one target.
+    private List<Phase.Shape> shapes() {
+        Stage stage = crew.stand().stage;
+        return stage.traffic() == Traffic.PAIR && stage.direction() == Traffic.Direction.ONE
+                ? List.of(Phase.Shape.PING_PONG, Phase.Shape.STREAM)
+                : List.of(Phase.Shape.STREAM);
+    }
+
+    private int checkedInFlight(Case test) {
+        long spacing = (test.bytes() + 7) & -8L;
+        long fit = crew.stand().room() / spacing;
+        return Math.clamp(fit, 1, Math.max(CHECKED_IN_FLIGHT, test.depth()));
+    }
+
+    private double calibrate(Case test, Phase.Shape shape, double seconds) {
+        if (test.op().oneSided()) {
+            PhaseOutcome outcome =
+                    crew.run(
+                            phase(
+                                    test,
+                                    shape,
+                                    Phase.Place.SHARED,
+                                    Long.MAX_VALUE,
+                                    seconds,
+                                    1,
+                                    0,
+                                    test.depth()));
+            return outcome.nanosPerOperation();
+        }
+        for (long count = 8; ; count *= 8) {
+            PhaseOutcome outcome =
+                    crew.run(phase(test, shape, Phase.Place.SHARED, count, 0, 1, 0, test.depth()));
+            double nanos = outcome.nanosPerOperation();
+            if (nanos * count > seconds * 2e8 || count > 1_000_000) {
+                return nanos;
+            }
+        }
+    }
+
+    private Phase segment(
+            Case test, Phase.Shape shape, double nanos, double seconds, int group, int mask) {
+        long count = Math.max(3, (long) (seconds * 1e9 / nanos));
+        count = Math.max(1, count / group) * group;
+        return phase(
+                test,
+                shape,
+                Phase.Place.SHARED,
+                test.op().oneSided() ? Long.MAX_VALUE : count,
+                seconds,
+                group,
+                mask,
+                test.depth());
+    }
+
+    /// Measures what the engine allocates for 8-byte operations.
+    ///
+    /// @return bytes per operation, all ranks together
+    double allocatedPerOperation(Op op, Phase.Style style) {
+        Case small = new Case(op, 8, 1, 16);
+        long count = 20_000;
+        for (int i = 0; i < 3; i++) {
+            crew.run(styled(small, style, count));
+        }
+        PhaseOutcome outcome = crew.run(styled(small, style, count));
+        return (double) outcome.allocated() / count;
+    }
+
+    private Phase styled(Case small, Phase.Style style, long count) {
+        return new Phase(
+                small.op(),
+                small.bytes(),
+                1,
+                small.depth(),
+                Phase.Shape.STREAM,
+                Phase.Place.SHARED,
+                style,
+                count,
+                0,
+                1,
+                STREAM_MASK,
+                round++);
+    }
+
+    private Phase phase(
+            Case test,
+            Phase.Shape shape,
+            Phase.Place place,
+            long count,
+            double seconds,
+            int group,
+            int mask,
+            int depth) {
+        return new Phase(
+                test.op(),
+                test.bytes(),
+                test.pieces(),
+                depth,
+                shape,
+                place,
+                Phase.Style.TOKEN,
+                test.op().oneSided() && seconds > 0 ? Long.MAX_VALUE : count,
+                seconds,
+                group,
+                mask,
+                round++);
+    }
+
+    /// Adds up the segments of a row.
+    private static final class Tally {
+        private final Stage stage;
+        private final Case test;
+        private final boolean answered;
+        final Histogram medians = PhaseResult.histogram();
+        final Histogram tails = PhaseResult.histogram();
+        int group = 1;
+        private long operations;
+        private double weightedRate;
+        private double weight;
+        private double weightedNanos;
+        private long cpuNanos;
+        private long wrong;
+        private @org.jspecify.annotations.Nullable String first;
+        private double fairness = 1;
+
+        Tally(Stage stage, Case test, Phase.Shape shape) {
+            this.stage = stage;
+            this.test = test;
+            this.answered = shape == Phase.Shape.PING_PONG && !test.op().oneSided();
+        }
+
+        void check(PhaseOutcome outcome) {
+            wrong += outcome.verdict().wrong();
+            if (first == null) {
+                first = outcome.verdict().first();
+            }
+        }
+
+        void add(PhaseOutcome outcome, Histogram times) {
+            check(outcome);
+            long done = outcome.operations();
+            operations += done;
+            weight += done;
+            weightedNanos += done * outcome.nanosPerOperation();
+            weightedRate += done / outcome.rate();
+            cpuNanos += outcome.verdict().cpuNanos();
+            fairness = Math.min(fairness, Fairness.jain(outcome.rates()));
+            outcome.addTimesTo(times);
+        }
+
+        Row row() {
+            double oneWay = answered ? 2 : 1;
+            double bytes = operations * oneWay * test.bytes();
+            return new Row(
+                    stage,
+                    test,
+                    operations,
+                    weight / weightedRate * oneWay * test.bytes() / 1e9,
+                    weightedNanos / weight / oneWay / 1e3,
+                    microseconds(medians, 50),
+                    microseconds(tails, 99),
+                    microseconds(tails, 99.9),
+                    cpuNanos / bytes,
+                    wrong,
+                    first,
+                    group,
+                    fairness);
+        }
+
+        private static double microseconds(Histogram times, double percentile) {
+            return times.getTotalCount() == 0
+                    ? Double.NaN
+                    : times.getValueAtPercentile(percentile) / 1e6;
+        }
+    }
+}

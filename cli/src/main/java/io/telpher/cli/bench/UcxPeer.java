@@ -1,0 +1,199 @@
+package io.telpher.cli.bench;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/// UCX, by its own benchmark `ucx_perftest`.
+final class UcxPeer implements Peer {
+    /// The package that brings it.
+    static final String PACKAGE = "ucx-utils";
+
+    /// Shared memory that the peer maps.
+    static final String POSIX = "posix,self";
+
+    /// Shared memory, and the kernel's copy between processes.
+    static final String POSIX_CMA = "posix,cma,self";
+
+    /// TCP; with `UCX_NET_DEVICES=lo`.
+    static final String TCP = "tcp";
+
+    private final String program;
+    private final String version;
+    private final List<Integer> cores;
+    private final Map<String, Double> secondsPerOperation = new HashMap<>();
+    private final Map<String, Double> startUpCpu = new HashMap<>();
+
+    private UcxPeer(String program, List<Integer> cores) {
+        this.program = program;
+        this.cores = cores;
+        this.version = version();
+    }
+
+    /// @return the peer, or null when it is not installed
+    static @Nullable UcxPeer find(List<Integer> cores) {
+        String program = Tool.find("ucx_perftest");
+        return program == null ? null : new UcxPeer(program, cores);
+    }
+
+    private static String version() {
+        String info = Tool.find("ucx_info");
+        if (info == null) {
+            return "unknown";
+        }
+        String text = Tool.run(List.of(info, "-v"), Map.of(), 10).text();
+        return text.lines()
+                .map(String::strip)
+                .filter(l -> l.startsWith("# Version ") || l.startsWith("# Library version: "))
+                .map(l -> l.substring(l.lastIndexOf(' ') + 1))
+                .findFirst()
+                .orElse("unknown");
+    }
+
+    @Override
+    public String system() {
+        return "ucx";
+    }
+
+    @Override
+    public List<PeerResult> measure(Stage stage, Case test, double seconds) {
+        List<PeerResult> results = new ArrayList<>();
+        if (test.pieces() > 1) {
+            return results;
+        }
+        for (String tool : tools(test)) {
+            results.add(measure(tool, layers(stage, tool), test, seconds));
+        }
+        return results;
+    }
+
+    /// Which of its tests do what a row does.
+    static List<String> tools(Case test) {
+        boolean single = test.depth() == 1;
+        return switch (test.op()) {
+            case WRITE -> List.of(single ? "ucp_put_lat" : "ucp_put_bw");
+            case READ -> List.of("ucp_get");
+            case SEND, NOTIFY, COUNTER ->
+                    single ? List.of("tag_lat", "ucp_am_lat") : List.of("tag_bw", "ucp_am_bw");
+        };
+    }
+
+    /// The transports that it may use for a path of ours.
+    static String layers(Stage stage, String tool) {
+        if (stage.transport().equals("tcp")) {
+            return TCP;
+        }
+        return stage.path().equals("mapped") && !tool.startsWith("tag") ? POSIX : POSIX_CMA;
+    }
+
+    /// Runs one of its tests.
+    ///
+    /// @param tool the test
+    /// @param layers what `UCX_TLS` allows
+    /// @param test size and depth
+    /// @param seconds how long it should run
+    PeerResult measure(String tool, String layers, Case test, double seconds) {
+        boolean latency = tool.endsWith("_lat");
+        String key = tool + " " + layers + " " + test.bytes();
+        double each = secondsPerOperation.computeIfAbsent(key, k -> guess(layers, test.bytes()));
+        long count = Math.max(10, (long) (seconds / (latency ? 2 : 1) / each));
+        Run median = run(tool, layers, test, count, 50);
+        PerftestOutput output = median.output;
+        double perOperation = test.bytes() / (output.gbps() * 1e9) * (latency ? 2 : 1);
+        if (Double.isFinite(perOperation) && perOperation > 0) {
+            secondsPerOperation.put(key, perOperation);
+        }
+        double p99 = Double.NaN;
+        if (latency) {
+            p99 = run(tool, layers, test, count, 99).output.percentile();
+        }
+        double moved = output.iterations() * (latency ? 2.0 : 1.0) * test.bytes() / 1e9;
+        double base =
+                startUpCpu.computeIfAbsent(
+                        layers,
+                        k -> run("tag_lat", layers, new Case(Op.SEND, 8, 1, 1), 1, 50).cpuSeconds);
+        return new PeerResult(
+                system(),
+                version,
+                tool,
+                layers.equals(TCP) ? "tcp" : "shm",
+                layers,
+                "UCX_TLS=" + layers + (latency ? "" : " -O " + test.depth()) + ", cores " + cores,
+                output.iterations(),
+                output.gbps(),
+                latency ? output.percentile() : output.overallLatency(),
+                p99,
+                Math.max(0, median.cpuSeconds - base) / moved);
+    }
+
+    private static double guess(String layers, long bytes) {
+        return layers.equals(TCP) ? 10e-6 + bytes / 2e9 : 0.2e-6 + bytes / 10e9;
+    }
+
+    private record Run(PerftestOutput output, double cpuSeconds) {}
+
+    private Run run(String tool, String layers, Case test, long count, int percentile) {
+        int port = Ports.free();
+        Map<String, String> environment = new HashMap<>();
+        environment.put("UCX_TLS", layers);
+        environment.put("UCX_WARN_UNUSED_ENV_VARS", "n");
+        if (layers.equals(TCP)) {
+            environment.put("UCX_NET_DEVICES", "lo");
+        }
+        Process server = null;
+        try {
+            server =
+                    Tool.start(
+                            CpuTimes.wrap(pinned(1, List.of(program, "-p", "" + port))),
+                            environment);
+            if (!Ports.awaitListener(port)) {
+                throw new BenchFailure("ucx_perftest does not listen on port " + port);
+            }
+            List<String> client = new ArrayList<>();
+            client.addAll(List.of(program, "127.0.0.1", "-p", "" + port, "-t", tool));
+            client.addAll(List.of("-s", "" + test.bytes(), "-n", "" + count));
+            client.addAll(List.of("-w", "" + Math.max(1, count / 20), "-f", "-v"));
+            client.addAll(List.of("-R", "" + percentile));
+            if (!tool.endsWith("_lat")) {
+                client.addAll(List.of("-O", "" + test.depth()));
+            }
+            Tool.Output output =
+                    Tool.await(Tool.start(CpuTimes.wrap(pinned(0, client)), environment), 60);
+            Tool.Output other = Tool.await(server, 5);
+            if (output.exitCode() != 0) {
+                throw new BenchFailure(
+                        "ucx_perftest -t %s over %s ended with exit code %d: %s"
+                                .formatted(
+                                        tool, layers, output.exitCode(), output.error().strip()));
+            }
+            return new Run(
+                    PerftestOutput.parse(output.text()),
+                    CpuTimes.parse(output.error()) + CpuTimes.parse(other.error()));
+        } catch (IOException e) {
+            throw new BenchFailure("cannot start ucx_perftest: " + e.getMessage(), e);
+        } finally {
+            if (server != null) {
+                Tool.end(server);
+            }
+        }
+    }
+
+    private List<String> pinned(int rank, List<String> command) {
+        return pinned(cores, rank, command);
+    }
+
+    /// @return the command, kept on the core of a rank where there are several
+    static List<String> pinned(List<Integer> cores, int rank, List<String> command) {
+        String taskset = Tool.find("taskset");
+        if (taskset == null || cores.size() < 2) {
+            return command;
+        }
+        List<String> pinned = new ArrayList<>();
+        pinned.addAll(List.of(taskset, "-c", "" + cores.get(rank)));
+        pinned.addAll(command);
+        return pinned;
+    }
+}

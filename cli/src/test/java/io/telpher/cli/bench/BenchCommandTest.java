@@ -1,0 +1,163 @@
+package io.telpher.cli.bench;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import io.telpher.cli.Main;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import picocli.CommandLine;
+
+/// Runs `telpher bench` as a process of its own.
+class BenchCommandTest {
+    @TempDir Path temp;
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "--sizes=8X",
+                "--op=frobnicate",
+                "--depth=0",
+                "--memory=moon",
+                "--pattern=star",
+                "--ranks=3",
+                "--background=send:8",
+                "--compare=nobody",
+                "--figures=nothing",
+                "--connect=telpher1:AAAA",
+                "--connect=nowhere",
+                "--target=sleep"
+            })
+    void wrongOptionsAreNamedAndEndWithTwo(String option) {
+        StringWriter errors = new StringWriter();
+        CommandLine line = new CommandLine(new BenchCommand()).setErr(new PrintWriter(errors));
+        assertThat(line.execute(option)).isEqualTo(CommandLine.ExitCode.USAGE);
+        assertThat(errors.toString()).isNotBlank().doesNotContain("\tat ").doesNotContain("AAAA");
+    }
+
+    @Test
+    void helpExplainsTheColumns() {
+        StringWriter text = new StringWriter();
+        CommandLine line = new CommandLine(new BenchCommand()).setOut(new PrintWriter(text));
+        assertThat(line.execute("--help")).isZero();
+        assertThat(text.toString())
+                .contains("--both-directions", "half of a ping-pong", "GB = 1e9 bytes");
+    }
+
+    @Test
+    void measuresAndChecksBetweenTwoProcesses() throws IOException {
+        assumeTrue(
+                Files.exists(Path.of("/proc/self/status")),
+                "needs Linux: there is no /proc/self/status");
+        Path json = temp.resolve("out.json");
+        Tool.Output output =
+                bench(
+                        Map.of(),
+                        "--transport=shm,tcp",
+                        "--op=write,read,send,notify,counter",
+                        "--sizes=8,64K",
+                        "--depth=1,4",
+                        "--seconds=0.02",
+                        "--json=" + json);
+        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+        assertThat(output.text()).contains("path mapped (shm)", "path tcp (tcp)", "all data right");
+        List<String> lines = Files.readAllLines(json);
+        assertThat(lines)
+                .anyMatch(l -> l.contains("\"path\":\"mapped\"") && l.contains("\"op\":\"write\""));
+        assertThat(lines)
+                .anyMatch(l -> l.contains("\"path\":\"tcp\"") && l.contains("\"op\":\"counter\""));
+        assertThat(lines)
+                .filteredOn(l -> l.startsWith("{\"system\""))
+                .allMatch(l -> l.endsWith("\"wrong\":0}"));
+    }
+
+    @Test
+    void piecesAreScatteredAndChecked() {
+        Tool.Output output =
+                bench(
+                        Map.of(),
+                        "--path=mapped,tcp",
+                        "--op=write,read,send",
+                        "--sizes=64K",
+                        "--pieces=64",
+                        "--depth=1,2",
+                        "--seconds=0.02");
+        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+        assertThat(output.text()).contains("all data right");
+    }
+
+    @Test
+    void aPatternRunsManyProcesses() {
+        Tool.Output output =
+                bench(
+                        Map.of(),
+                        "--path=mapped",
+                        "--op=write",
+                        "--sizes=4K",
+                        "--depth=2",
+                        "--pattern=incast",
+                        "--ranks=3",
+                        "--seconds=0.05");
+        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+        assertThat(output.text()).contains("3 ranks", "fairness");
+    }
+
+    @Test
+    void listensAndConnects() throws Exception {
+        Path address = temp.resolve("bench.address");
+        Process listener = Tool.start(command("--listen=" + address), Map.of());
+        try {
+            for (int i = 0; i < 600 && !Files.exists(address); i++) {
+                Thread.sleep(50);
+            }
+            assertThat(address).exists();
+            assertThat(Files.getPosixFilePermissions(address)).hasSize(2);
+            Tool.Output output =
+                    bench(
+                            Map.of(),
+                            "--connect=@" + address,
+                            "--op=write,send",
+                            "--sizes=8",
+                            "--seconds=0.02");
+            assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+            assertThat(output.text()).contains("path tcp (tcp)", "all data right");
+            Tool.Output other = Tool.await(listener, 20);
+            assertThat(other.exitCode()).as(other.error()).isZero();
+            assertThat(address).doesNotExist();
+        } finally {
+            Tool.end(listener);
+        }
+    }
+
+    private static Tool.Output bench(Map<String, String> environment, String... arguments) {
+        try {
+            return Tool.await(Tool.start(command(arguments), environment), 100);
+        } catch (IOException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    private static List<String> command(String... arguments) {
+        List<String> command = new ArrayList<>();
+        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        command.add("--enable-native-access=ALL-UNNAMED");
+        command.addAll(
+                List.of(
+                        "-cp",
+                        System.getProperty("java.class.path"),
+                        Main.class.getName(),
+                        "bench"));
+        command.addAll(List.of(arguments));
+        return command;
+    }
+}

@@ -1,0 +1,131 @@
+package io.telpher.cli.bench;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class OutputTest {
+    private static final Stage STAGE =
+            new Stage(
+                    "mapped",
+                    MemoryPair.TELPHER,
+                    0,
+                    List.of(),
+                    Traffic.PAIR,
+                    Traffic.Direction.ONE,
+                    2,
+                    8,
+                    Stage.Waiting.POLL);
+    private static final Row ROW =
+            new Row(
+                    STAGE,
+                    new Case(Op.WRITE, 8, 1, 1),
+                    1000,
+                    0.32,
+                    0.025,
+                    0.0266,
+                    0.061,
+                    Double.NaN,
+                    1.5,
+                    0,
+                    null,
+                    64,
+                    1);
+
+    @TempDir Path temp;
+
+    @Test
+    void jsonEscapesTextAndHasNoNumbersThatJsonLacks() {
+        Map<String, Object> fields = new LinkedHashMap<>();
+        fields.put("text", "a\"b\\c\nd\te\u0001");
+        fields.put("whole", 7L);
+        fields.put("small", 0.000123456789);
+        fields.put("large", 123456789.0);
+        fields.put("zero", 0.0);
+        fields.put("round", 20.0);
+        fields.put("nan", Double.NaN);
+        fields.put("nothing", null);
+        assertThat(JsonLines.object(fields))
+                .isEqualTo(
+                        "{\"text\":\"a\\\"b\\\\c\\nd\\te\\u0001\",\"whole\":7,\"small\":0.000123457,"
+                                + "\"large\":123456789,\"zero\":0,\"round\":20,\"nan\":null,"
+                                + "\"nothing\":null}");
+    }
+
+    @Test
+    void jsonLinesHaveTheFieldsThatToolsRelyOn() throws IOException {
+        Path file = temp.resolve("out.json");
+        PeerResult peer =
+                new PeerResult(
+                        "ucx", "1.13.1", "ucp_put_lat", "shm", "posix,self", "s", 9, 1, 2, 3, 4);
+        try (JsonLines lines = new JsonLines(file)) {
+            lines.row(ROW, 2, "pinned to cores 0,1");
+            lines.peer(peer, ROW.test(), 2);
+            lines.metric("sum of rails", 1.5, "GB/s", null);
+            lines.ratio("ucx", "best", "write", STAGE, ROW.test(), "us_p50", new Spread(2, 1, 3));
+        }
+        List<String> lines = Files.readAllLines(file);
+        String order =
+                "\\{\"system\":.*\"version\":.*\"client\":.*\"device\":.*\"transport\":\"shm\",\"path\":"
+                        + ".*\"memory\":.*\"op\":\"write\",\"tool\":.*\"settings\":.*\"bytes\":8,"
+                        + "\"pieces\":1,\"depth\":1,\"lanes\":0,\"round\":2,\"iterations\":\\d+,"
+                        + "\"GBps\":.*\"us_p50\":.*\"us_p99\":.*\"us_p999\":.*\"cpu_s_per_GB\":.*"
+                        + "\"wrong\":0}";
+        assertThat(lines.get(0))
+                .matches(order)
+                .contains("\"system\":\"telpher\"", "\"client\":\"java\"", "groups of 64");
+        assertThat(lines.get(1)).matches(order).contains("\"tool\":\"ucp_put_lat\"");
+        assertThat(lines.get(2))
+                .isEqualTo(
+                        "{\"metric\":\"sum of rails\",\"value\":1.5,\"unit\":\"GB/s\",\"reference\":null}");
+        assertThat(lines.get(3))
+                .isEqualTo(
+                        "{\"ratio\":\"telpher/ucx\",\"tool\":\"best\",\"peer_op\":\"write\","
+                                + "\"transport\":\"shm\",\"path\":\"mapped\",\"memory\":\"telpher\","
+                                + "\"op\":\"write\",\"bytes\":8,\"pieces\":1,\"depth\":1,"
+                                + "\"client\":\"java\",\"of\":\"us_p50\",\"median\":2,\"min\":1,\"max\":3}");
+    }
+
+    @Test
+    void tableColumnsLineUp() {
+        StringWriter text = new StringWriter();
+        Table table = new Table(new PrintWriter(text));
+        table.begin(STAGE, List.of(1, 16));
+        table.row(List.of(ROW));
+        List<String> lines = text.toString().lines().toList();
+        assertThat(lines.get(1)).isEqualTo("# path mapped (shm), telpher memory");
+        assertThat(lines.get(2)).startsWith("#").contains("p99.9", "wrong");
+        assertThat(lines.get(3)).contains("(GB/s)@16");
+        assertThat(lines.subList(2, 5))
+                .extracting(String::length)
+                .containsOnly(lines.get(2).length());
+        assertThat(lines.get(4)).contains("0.02660*", " 8 ", " 40.00 ").endsWith(" 0");
+    }
+
+    @Test
+    void figuresHaveFourDigitsAndNoExponent() {
+        assertThat(Table.figure(123456)).isEqualTo("123456");
+        assertThat(Table.figure(12.3456)).isEqualTo("12.35");
+        assertThat(Table.figure(0.0001)).isEqualTo("0.000100");
+        assertThat(Table.figure(0)).isEqualTo("0");
+        assertThat(Table.figure(Double.NaN)).isEqualTo("-");
+    }
+
+    @Test
+    void markdownReplacesOnlyThePartBetweenTheMarkers() {
+        String document = "before\n" + Markdown.BEGIN + "\nold\n" + Markdown.END + "\nafter\n";
+        assertThat(Markdown.replace(document, "new\n"))
+                .isEqualTo("before\n" + Markdown.BEGIN + "\nnew\n" + Markdown.END + "\nafter\n");
+        assertThat(Markdown.replace("text", "new\n"))
+                .isEqualTo("text\n\n" + Markdown.BEGIN + "\nnew\n" + Markdown.END + "\n");
+    }
+}

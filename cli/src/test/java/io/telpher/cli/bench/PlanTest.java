@@ -1,0 +1,103 @@
+package io.telpher.cli.bench;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+class PlanTest {
+    @Test
+    void theDefaultSweepCoversEveryPathOfHostMemory() {
+        List<Plan.Part> parts = Plan.parts(options(List.of(), List.of(), List.of(), 1));
+        assertThat(parts)
+                .extracting(p -> p.stage().path())
+                .containsExactly("mapped", "cma", "shm-ring", "tcp");
+        assertThat(parts.get(1).stage().memory()).isEqualTo(MemoryPair.FOREIGN);
+        assertThat(parts.getFirst().cases()).extracting(Case::bytes).contains(8L, 64L << 20);
+        assertThat(parts.getFirst().cases())
+                .filteredOn(c -> c.op() == Op.NOTIFY)
+                .allMatch(c -> c.bytes() <= 64 << 10);
+    }
+
+    @Test
+    void transportsAndPathsNarrowEachOther() {
+        assertThat(options(List.of("tcp"), List.of(), List.of(), 1).wantedPaths())
+                .containsExactly("tcp");
+        assertThat(options(List.of("shm"), List.of(), List.of(), 1).wantedPaths())
+                .containsExactly("mapped", "cma", "shm-ring");
+        assertThat(options(List.of("shm"), List.of("cma", "tcp"), List.of(), 1).wantedPaths())
+                .containsExactly("cma");
+        assertThat(options(List.of("self"), List.of(), List.of(), 1).wantedPaths())
+                .containsExactly("self");
+        assertThat(options(List.of(), List.of("self"), List.of(), 1).wantedPaths())
+                .containsExactly("self");
+        assertThatThrownBy(() -> options(List.of(), List.of("self", "tcp"), List.of(), 1))
+                .hasMessageContaining("alone");
+        assertThatThrownBy(() -> options(List.of("ib"), List.of(), List.of(), 1))
+                .hasMessageContaining("'ib' is no transport");
+        assertThatThrownBy(() -> options(List.of(), List.of("verbs"), List.of(), 1))
+                .hasMessageContaining("'verbs' is no path");
+    }
+
+    @Test
+    void piecesMustDivideTheSizesThatWereAskedFor() {
+        assertThat(Plan.parts(options(List.of(), List.of(), List.of(), 64)).getFirst().cases())
+                .allMatch(c -> c.bytes() % 64 == 0);
+        assertThatThrownBy(() -> Plan.parts(options(List.of(), List.of(), List.of(100L), 64)))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("100 bytes cannot be cut into 64 equal pieces");
+    }
+
+    @Test
+    void patternsSayWhoLeads() {
+        assertThat(Traffic.PAIR.targets(0, 2, Traffic.Direction.ONE)).containsExactly(1);
+        assertThat(Traffic.PAIR.targets(1, 2, Traffic.Direction.ONE)).isEmpty();
+        assertThat(Traffic.PAIR.targets(1, 2, Traffic.Direction.BOTH)).containsExactly(0);
+        assertThat(Traffic.RING.targets(3, 4, Traffic.Direction.ONE)).containsExactly(0);
+        assertThat(Traffic.RING.targets(1, 4, Traffic.Direction.BOTH)).containsExactly(2, 0);
+        assertThat(Traffic.ALL_TO_ALL.targets(1, 4, Traffic.Direction.ONE))
+                .containsExactly(2, 3, 0);
+        assertThat(Traffic.INCAST.targets(0, 9, Traffic.Direction.ONE)).isEmpty();
+        assertThat(Traffic.INCAST.targets(8, 9, Traffic.Direction.ONE)).containsExactly(0);
+    }
+
+    @Test
+    void coresAreReadInTheKernelsForm() {
+        assertThat(Cores.parseList("0-3,8,10-11\n")).containsExactly(0, 1, 2, 3, 8, 10, 11);
+        assertThat(Cores.parseList("")).isEmpty();
+    }
+
+    @Test
+    void everyRowGetsSomeTimeAndTheFirstDoNotTakeItAll() {
+        Plan.Budget budget = new Plan.Budget(0, 300);
+        double first = budget.next();
+        assertThat(first).isBetween(0.03, 0.5);
+        assertThat(new Plan.Budget(0, 1_000_000).next()).isEqualTo(0.03);
+        assertThat(new Plan.Budget(2, 5).next()).isEqualTo(2);
+    }
+
+    private static BenchOptions options(
+            List<String> transports, List<String> paths, List<Long> sizes, int pieces) {
+        return new BenchOptions(
+                transports,
+                paths,
+                List.of(Op.WRITE, Op.READ, Op.SEND, Op.NOTIFY),
+                sizes,
+                List.of(1, 16),
+                pieces,
+                0,
+                null,
+                Traffic.Direction.ONE,
+                Traffic.PAIR,
+                2,
+                1,
+                0,
+                List.of(),
+                null,
+                null,
+                null,
+                BenchOptions.Pinning.PINNED,
+                Stage.Waiting.POLL);
+    }
+}
