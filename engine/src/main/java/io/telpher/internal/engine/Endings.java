@@ -113,8 +113,9 @@ final class Endings {
                 }
             }
             case SERVE -> {
-                if (!op.started || op.sent < op.length) {
+                if (!op.dataSent()) {
                     connection.outbound.abortServe(op, reason);
+                    connection.served();
                 }
             }
             default -> {}
@@ -165,9 +166,6 @@ final class Endings {
             case SEND -> connection.matcher.sendEnded(op);
             case RECEIVE -> connection.matcher.receiveEnded(op);
             case SERVE -> {
-                if (!op.dataSent()) {
-                    connection.served();
-                }
                 table.release(op);
                 return;
             }

@@ -99,8 +99,8 @@ final class Serving {
         outbound.enqueue(op);
     }
 
-    /// All of an answer was sent, or it ended early: the reader may ask for the next from now on,
-    /// so the confirmation is not waited for.
+    /// All of an answer was sent, or the word that it ends early: the reader may ask for the next
+    /// from now on, so neither confirmation nor end is waited for.
     void ended() {
         running--;
     }
