@@ -129,7 +129,7 @@ abstract class ConnectionCore {
                 eagerLimit = Math.min(eagerLimit, link.lane().maxPayload());
                 notesOnPaths.add(note);
                 if (windows != null) {
-                    direct = new Direct(self(), windows);
+                    direct = new Direct(windows);
                 }
             }
         } finally {
@@ -308,13 +308,7 @@ abstract class ConnectionCore {
             }
         }
         if (result == Direct.NOT_OPEN && !opened && windows != null) {
-            windows.openAll(
-                    op,
-                    counter,
-                    () -> {
-                        throughWindow(op, true);
-                        afterwards();
-                    });
+            openWindows(windows, op);
             return;
         }
         lock.lock();
@@ -353,6 +347,45 @@ abstract class ConnectionCore {
                         result,
                         result == Connection.TIMED_OUT ? "" : "path " + pathTo(firstRemote(op)));
             }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /// Opens what an operation needs, then carries it out. Opening asks the peer, who may not answer:
+    /// meanwhile nothing touches the operation's memory, so that it can end.
+    private void openWindows(Direct windows, Operation op) {
+        int generation = op.generation;
+        Runnable opening =
+                windows.opening(
+                        op,
+                        () -> {
+                            if (resume(op, generation)) {
+                                throughWindow(op, true);
+                            }
+                            afterwards();
+                        });
+        lock.lock();
+        try {
+            op.copying = false;
+            if (!op.isPending()) {
+                endings.tryFinish(op, isOver());
+                return;
+            }
+        } finally {
+            lock.unlock();
+        }
+        endpoint.control().execute(opening);
+    }
+
+    private boolean resume(Operation op, int generation) {
+        lock.lock();
+        try {
+            if (op.generation != generation || !op.isPending()) {
+                return false;
+            }
+            op.copying = true;
+            return true;
         } finally {
             lock.unlock();
         }
@@ -642,13 +675,25 @@ abstract class ConnectionCore {
         }
         Operation op = table.find(token);
         if (op != null) {
-            revokeLater(
+            aborted(
                     op,
                     reason,
                     op.kind == Operation.Kind.READ
                             ? "the owner closed the region"
                             : "the peer ended it early");
         }
+    }
+
+    /// The peer ended an operation early. A receive whose memory it could not reach has lost its
+    /// region.
+    void aborted(Operation op, int reason, String detail) {
+        RegionImpl region = op.region;
+        boolean ours =
+                op.kind == Operation.Kind.RECEIVE && region != null && !region.isOpen();
+        revokeLater(
+                op,
+                ours ? Connection.STALE : reason,
+                ours ? "its local region was closed" : detail);
     }
 
     void receiveWithdrawn(Operation op) {

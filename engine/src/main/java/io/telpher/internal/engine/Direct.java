@@ -38,14 +38,23 @@ final class Direct {
             this.generation = generation;
             this.key = key;
         }
+
+        /// Whether its owner still has the region open.
+        boolean isAlive() {
+            Window open = window;
+            int ticket = open == null ? Window.STALE : open.enter();
+            if (open == null || ticket < 0) {
+                return false;
+            }
+            open.exit(ticket);
+            return true;
+        }
     }
 
-    private final ConnectionImpl connection;
     private final Windows windows;
     private volatile @Nullable Slot[] slots = new Slot[16];
 
-    Direct(ConnectionImpl connection, Windows windows) {
-        this.connection = connection;
+    Direct(Windows windows) {
         this.windows = windows;
     }
 
@@ -330,31 +339,27 @@ final class Direct {
         }
     }
 
-    /// Opens every window that an operation needs, on the control executor, then calls back.
-    void openAll(Operation op, @Nullable CounterUpdate counter, Runnable then) {
+    /// @return what opens every window that an operation needs, and then calls back; it blocks, and
+    ///     does not look at the operation any more
+    Runnable opening(Operation op, Runnable then) {
         RemoteSlices remote = op.remotePieces;
         RemoteMemory only = op.remote;
+        CounterUpdate counter = op.counter;
         Deadline deadline = new Deadline(op.deadline());
-        connection
-                .endpoint()
-                .control()
-                .execute(
-                        () -> {
-                            if (only != null) {
-                                open(only, deadline);
-                            }
-                            if (remote != null) {
-                                for (int i = 0;
-                                        i < (remote.isStrided() ? 1 : remote.count());
-                                        i++) {
-                                    open(remote.memory(i), deadline);
-                                }
-                            }
-                            if (counter != null) {
-                                open(counter.memory(), deadline);
-                            }
-                            then.run();
-                        });
+        return () -> {
+            if (only != null) {
+                open(only, deadline);
+            }
+            if (remote != null) {
+                for (int i = 0; i < (remote.isStrided() ? 1 : remote.count()); i++) {
+                    open(remote.memory(i), deadline);
+                }
+            }
+            if (counter != null) {
+                open(counter.memory(), deadline);
+            }
+            then.run();
+        };
     }
 
     private void open(RemoteMemory memory, Deadline deadline) {
@@ -371,6 +376,9 @@ final class Direct {
                     all = Arrays.copyOf(all, Math.max(all.length * 2, index + 1));
                 }
                 Slot old = all[index];
+                if (old != null && old.isAlive()) {
+                    return; // an old or a wrong descriptor: its owner refuses it
+                }
                 slot = new Slot(memory.generation(), memory.key());
                 all[index] = slot;
                 slots = all;

@@ -333,6 +333,7 @@ final class Inbound implements Receiver {
         int flags = Frame.flags(h, at);
         byte[] parts = notes.isEmpty() ? null : notes.remove(transfer);
         if (!refused.isEmpty() && refused.remove(transfer)) {
+            creditDropped(h, at, length);
             return;
         }
         if ((flags & (Frame.COUNTER_ADD | Frame.COUNTER_SET)) != 0) {
@@ -345,6 +346,7 @@ final class Inbound implements Receiver {
             }
             if (reason != 0) {
                 refuse(h, at, false, 0, 0);
+                creditDropped(h, at, length);
                 return;
             }
         }
@@ -367,6 +369,27 @@ final class Inbound implements Receiver {
             connection.notified(h, at + Frame.A, n);
         } else {
             connection.notified(p, pAt, length);
+        }
+    }
+
+    /// A notification that nobody will take gives its credit back at once.
+    private void creditDropped(MemorySegment h, long at, int length) {
+        int flags = Frame.flags(h, at);
+        if ((flags & Frame.NOTIFIES) == 0) {
+            return;
+        }
+        int n = (flags & Frame.INLINE) != 0 ? Frame.count(h, at) : length;
+        boolean large = Frame.field(h, at, Frame.E) >= 0;
+        connection.lock.lock();
+        try {
+            connection.outbound.enqueue(
+                    connection
+                            .outbound
+                            .control(Frame.CREDIT, 0, 0, 0)
+                            .with(Frame.B, large ? 0 : n + Outbound.NOTE_OVERHEAD)
+                            .with(Frame.C, large ? 1 : 0));
+        } finally {
+            connection.lock.unlock();
         }
     }
 

@@ -351,7 +351,7 @@ final class Matcher {
         Channel channel = channel(tag);
         Operation op = channel.receives.get(k);
         if (op != null) {
-            connection.revokeLater(op, reason, "the peer's send ended early");
+            connection.aborted(op, reason, "the peer's send ended early");
         } else if (k >= channel.receiveNext) {
             if (channel.arrivals.remove(k) != null) {
                 owe();

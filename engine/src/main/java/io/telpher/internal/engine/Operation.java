@@ -107,6 +107,10 @@ final class Operation implements Window.Guard {
     // Progress.
     long sent;
     int noteSent;
+
+    /// Its notification has been given credit: it may go out.
+    boolean noteCredited;
+
     boolean started;
     boolean tailSent;
 
@@ -315,6 +319,7 @@ final class Operation implements Window.Guard {
         high = false;
         sent = 0;
         noteSent = 0;
+        noteCredited = false;
         started = false;
         tailSent = false;
         direct = false;

@@ -68,6 +68,10 @@ final class Outbound {
     int messageCredits = MESSAGE_CREDITS;
     private int noteCredits = NOTE_CREDITS;
     private boolean largeNoteOut;
+
+    /// A large notification without a write that is on its way: the next ones wait, to stay in order.
+    private @Nullable Operation alone;
+
     private int readsOut;
     private volatile LaneState[] lanes = new LaneState[0];
 
@@ -148,17 +152,65 @@ final class Outbound {
 
     private void wakeNotes() {
         Operation op;
-        while ((op = noteQueue.peek()) != null && noteCreditFor(op)) {
+        while ((op = noteQueue.peek()) != null && admit(op)) {
             noteQueue.removeFirst();
             enqueue(op);
         }
     }
 
-    private boolean noteCreditFor(Operation op) {
-        return op.noteLength < 0
-                || (op.noteLength > SHORT_NOTE
-                        ? !largeNoteOut || op.noteSent > 0
-                        : op.noteLength + NOTE_OVERHEAD <= noteCredits);
+    /// Gives credit to an operation's notification. Those without a write are admitted in order, and
+    /// what is admitted goes out in order.
+    ///
+    /// @return whether it may go out
+    private boolean admit(Operation op) {
+        if (op.noteCredited) {
+            return true;
+        }
+        boolean notify = op.kind == Operation.Kind.NOTIFY;
+        if (notify && alone != null) {
+            return false;
+        }
+        if (op.noteLength > SHORT_NOTE) {
+            if (largeNoteOut) {
+                return false;
+            }
+            largeNoteOut = true;
+            alone = notify ? op : alone;
+        } else {
+            int cost = op.noteLength + NOTE_OVERHEAD;
+            if (cost > noteCredits) {
+                return false;
+            }
+            noteCredits -= cost;
+        }
+        op.noteCredited = true;
+        return true;
+    }
+
+    /// An operation ends early: its notification does not go out any more, unless it has already.
+    void noteRevoked(Operation op) {
+        if (op.noteCredited && !op.tailSent) {
+            op.noteCredited = false;
+            if (op.noteLength <= SHORT_NOTE) {
+                noteCredits += op.noteLength + NOTE_OVERHEAD;
+            } else {
+                largeNoteOut = false;
+                if (op.noteSent > 0) {
+                    // A tail that notifies of nothing: the peer forgets the parts.
+                    enqueue(control(Frame.TAIL, 0, 0, op.token()));
+                }
+            }
+        }
+        noteGone(op);
+    }
+
+    private void noteGone(Operation op) {
+        if (alone == op) {
+            alone = null;
+        }
+        if (op.noteLength >= 0) {
+            wakeNotes();
+        }
     }
 
     /// Tells the reader that the rest will not come; counts as its end.
@@ -514,12 +566,6 @@ final class Outbound {
                 return encodeData(op, s, queue);
             }
             case NOTE -> {
-                if (!noteCreditFor(op)) {
-                    queue.removeFirst();
-                    noteQueue.add(op);
-                    return false;
-                }
-                largeNoteOut = true;
                 int at = op.noteSent;
                 int n = encoder.notePart(op, s, at);
                 op.noteSent += n;
@@ -532,17 +578,17 @@ final class Outbound {
             }
             case TAIL -> {
                 boolean parts = op.noteSent > 0;
-                if (!parts && op.noteLength >= 0) {
-                    if (!noteCreditFor(op)) {
-                        queue.removeFirst();
-                        noteQueue.add(op);
-                        return false;
-                    }
-                    noteCredits -= op.noteLength + NOTE_OVERHEAD;
+                if (op.noteLength >= 0 && !admit(op)) {
+                    queue.removeFirst();
+                    noteQueue.add(op);
+                    return false;
                 }
                 encoder.tail(op, s, parts);
                 op.tailSent = true;
                 done(op, s, queue, LaneState.Sent.TAIL);
+                if (alone == op) {
+                    noteGone(op);
+                }
                 return true;
             }
             case MESSAGE -> {
@@ -688,7 +734,11 @@ final class Outbound {
                     op.noteLength > SHORT_NOTE && op.noteSent < op.noteLength
                             ? Operation.Stage.NOTE
                             : Operation.Stage.TAIL;
-            enqueue(op);
+            if (op.noteLength < 0 || (noteQueue.peek() == null && admit(op)) || op.noteCredited) {
+                enqueue(op);
+            } else {
+                noteQueue.add(op);
+            }
         } else {
             connection.finish(op, Connection.DONE);
         }
@@ -737,13 +787,11 @@ final class Outbound {
                     // Its data may have to go first: the tail waits until that is confirmed.
                     op.unconfirmed--;
                     op.tailSent = false;
-                    if (op.noteLength >= 0 && op.noteSent == 0) {
-                        noteCredits += op.noteLength + NOTE_OVERHEAD;
-                    }
                     if (op.isPending()) {
                         op.stage = Operation.Stage.WAIT;
                         advanceWrite(op);
                     } else {
+                        noteRevoked(op);
                         connection.confirmed(op, kind, 0);
                     }
                 } else {
