@@ -352,8 +352,8 @@ abstract class ConnectionCore {
         }
     }
 
-    /// Opens what an operation needs, then carries it out. Opening asks the peer, who may not answer:
-    /// meanwhile nothing touches the operation's memory, so that it can end.
+    /// Opens what an operation needs, then carries it out. Opening asks the peer, who may not
+    /// answer: meanwhile nothing touches the operation's memory, so that it can end.
     private void openWindows(Direct windows, Operation op) {
         int generation = op.generation;
         Runnable opening =
@@ -408,11 +408,13 @@ abstract class ConnectionCore {
         }
         op.remote = memory;
         op.remoteOffset = 0;
-        op.copying = true;
+        int generation = op.generation;
         endpoint.control()
                 .execute(
                         () -> {
-                            throughWindow(op, false);
+                            if (resume(op, generation)) {
+                                throughWindow(op, false);
+                            }
                             afterwards();
                         });
         return true;
@@ -593,10 +595,10 @@ abstract class ConnectionCore {
         switch (op.kind) {
             case WRITE, NOTIFY -> outbound.advanceWrite(op);
             case SEND -> {
+                // Whichever frame is confirmed last: the request may be, by another lane.
                 if (op.unconfirmed == 0
-                        && (kind == LaneState.Sent.MESSAGE
-                                || kind == LaneState.Sent.STORED
-                                || (kind == LaneState.Sent.DATA && op.sent == op.length))) {
+                        && op.stage == Operation.Stage.WAIT
+                        && (op.direct || (op.started && op.sent == op.length))) {
                     endings.finish(op, Connection.DONE);
                 }
             }
@@ -688,8 +690,7 @@ abstract class ConnectionCore {
     /// region.
     void aborted(Operation op, int reason, String detail) {
         RegionImpl region = op.region;
-        boolean ours =
-                op.kind == Operation.Kind.RECEIVE && region != null && !region.isOpen();
+        boolean ours = op.kind == Operation.Kind.RECEIVE && region != null && !region.isOpen();
         revokeLater(
                 op,
                 ours ? Connection.STALE : reason,

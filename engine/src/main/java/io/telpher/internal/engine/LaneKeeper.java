@@ -112,8 +112,9 @@ final class LaneKeeper {
         return false;
     }
 
-    /// Confirmations of lanes that have a word for it in shared memory. Both the writing and the reading
-    /// of such a word move a cache line between the two sides, so both wait until there is nothing
+    /// Confirmations of lanes that have a word for it in shared memory. Both the writing and the
+    /// reading of such a word move a cache line between the two sides, so both wait until there is
+    /// nothing
     /// better to do.
     ///
     /// @return false: no frame is needed

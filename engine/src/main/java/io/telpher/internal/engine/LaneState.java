@@ -22,6 +22,7 @@ final class LaneState {
     /// What a sent frame was made of, so that it can be made again on another lane.
     enum Sent {
         DATA,
+        READ,
         NOTE,
         TAIL,
         MESSAGE,
@@ -236,6 +237,11 @@ final class LaneState {
 
     int length(long sequence) {
         return lengths[(int) (sequence & refs.length - 1)];
+    }
+
+    /// A frame that was remembered goes out empty.
+    void annul(long sequence) {
+        kinds[(int) (sequence & kinds.length - 1)] = Sent.NOP;
     }
 
     /// Forgets the oldest frame.

@@ -33,6 +33,9 @@ final class Matcher {
         final LongMap<Boolean> withdrawn = new LongMap<>();
         final ArrayDeque<Operation> waiting = new ArrayDeque<>(4);
 
+        /// It is among the starved ones.
+        boolean starving;
+
         Channel(long tag) {
             this.tag = tag;
         }
@@ -44,6 +47,9 @@ final class Matcher {
     private final ArrayDeque<Channel> starved = new ArrayDeque<>();
     private @Nullable Channel last;
     private int creditsOwed;
+
+    /// Messages and requests of all tags that have come before their receives.
+    private int arrived;
 
     /// Capacity of the receive that the last refused message met.
     long lastCapacity;
@@ -73,7 +79,10 @@ final class Matcher {
         Channel channel = channel(op.tag);
         if (!channel.waiting.isEmpty() || !start(channel, op)) {
             channel.waiting.addLast(op);
-            starved.addLast(channel);
+            if (!channel.starving) {
+                channel.starving = true;
+                starved.addLast(channel);
+            }
         }
     }
 
@@ -109,6 +118,12 @@ final class Matcher {
 
     private void matched(Channel channel, Operation op, Advert advert) {
         op.peerToken = advert.token;
+        if (op.stage == Operation.Stage.REQUEST) {
+            // The advert came before the request went out: it is not needed any more.
+            outbound.unqueue(op);
+            op.stage = Operation.Stage.WAIT;
+            outbound.messageCredits++;
+        }
         if (advert.capacity < op.length) {
             outbound.enqueue(
                     outbound.control(Frame.TRUNCATED, 0, 0, advert.token)
@@ -148,8 +163,12 @@ final class Matcher {
             if (channel == null) {
                 return;
             }
+            channel.starving = false;
             if (!startWaiting(channel)) {
-                starved.addFirst(channel);
+                if (!channel.starving) {
+                    channel.starving = true;
+                    starved.addFirst(channel);
+                }
                 return;
             }
         }
@@ -157,13 +176,12 @@ final class Matcher {
 
     private boolean startWaiting(Channel channel) {
         Operation op;
-        while ((op = channel.waiting.peekFirst()) != null) {
-            if (op.isPending() && op.kind == Operation.Kind.SEND && op.tag == channel.tag) {
-                if (!start(channel, op)) {
-                    return false;
-                }
+        // Taken out first: what starts may end at once, and would take itself out.
+        while ((op = channel.waiting.pollFirst()) != null) {
+            if (op.isPending() && !start(channel, op)) {
+                channel.waiting.addFirst(op);
+                return false;
             }
-            channel.waiting.removeFirst();
         }
         return true;
     }
@@ -172,9 +190,10 @@ final class Matcher {
         Channel channel = channel(tag);
         Advert advert = new Advert(token, capacity, memory);
         if (k < channel.sendNext) {
-            Operation op = channel.started.remove(k);
+            Operation op = channel.started.get(k);
             if (op != null && op.isPending() && op.peerToken == 0) {
                 matched(channel, op, advert);
+                resume();
             }
             return;
         }
@@ -199,14 +218,35 @@ final class Matcher {
         if (channel.waiting.remove(op)) {
             return;
         }
+        boolean message = op.stage == Operation.Stage.MESSAGE;
         if (op.reason != Connection.TRUNCATED
                 && !op.withdrawing
-                && (op.peerToken != 0 || channel.started.get(op.position) == op)) {
-            outbound.enqueue(
-                    outbound.control(Frame.ABORT, 0, -op.reason, op.peerToken)
-                            .with(Frame.A, op.tag)
-                            .with(Frame.B, op.position));
+                && (message || op.peerToken != 0 || channel.started.get(op.position) == op)) {
+            abort(op);
         }
+        if (message || op.stage == Operation.Stage.REQUEST) {
+            op.stage = Operation.Stage.WAIT;
+            outbound.messageCredits++;
+            resume();
+        }
+    }
+
+    /// The frame that was to start a send, and that was cut already, does not go out after all: its
+    /// credit comes back. That nothing will come, the peer has been told of a request; of a message
+    /// it hears it now.
+    void unsent(Operation op, LaneState.Sent kind) {
+        if (kind == LaneState.Sent.MESSAGE) {
+            abort(op);
+        }
+        outbound.messageCredits++;
+        resume();
+    }
+
+    private void abort(Operation op) {
+        outbound.enqueue(
+                outbound.control(Frame.ABORT, 0, -op.reason, op.peerToken)
+                        .with(Frame.A, op.tag)
+                        .with(Frame.B, op.position));
     }
 
     /// The peer wants to withdraw its receive.
@@ -215,6 +255,9 @@ final class Matcher {
         channel.adverts.remove(k);
         if (k >= channel.sendNext) {
             channel.withdrawn.put(k, Boolean.TRUE);
+            while (channel.withdrawn.remove(channel.sendNext) != null) {
+                channel.sendNext++;
+            }
             startWaiting(channel);
         } else {
             Operation op = channel.started.get(k);
@@ -247,6 +290,7 @@ final class Matcher {
             connection.revokeLater(op, Connection.CANCELLED, "the peer cancelled the send");
             return;
         }
+        arrived--;
         owe();
         byte[] bytes = arrival.bytes;
         if (arrival.length > op.length) {
@@ -302,8 +346,8 @@ final class Matcher {
     int message(long tag, long k, long token, MemorySegment payload, long at, int length) {
         Channel channel = channel(tag);
         if (k >= channel.receiveNext) {
-            if (channel.arrivals.size() > Outbound.MESSAGE_CREDITS) {
-                return Connection.BACK_PRESSURED;
+            if (!mayArrive(channel, k)) {
+                return Connection.CANCELLED;
             }
             byte[] bytes = new byte[length];
             MemorySegment.copy(payload, ValueLayout.JAVA_BYTE, at, bytes, 0, length);
@@ -331,7 +375,9 @@ final class Matcher {
     void request(long tag, long k, long token, long length) {
         Channel channel = channel(tag);
         if (k >= channel.receiveNext) {
-            channel.arrivals.put(k, new Arrival(null, length, token, false));
+            if (mayArrive(channel, k)) {
+                channel.arrivals.put(k, new Arrival(null, length, token, false));
+            }
             return;
         }
         owe();
@@ -353,11 +399,34 @@ final class Matcher {
         if (op != null) {
             connection.aborted(op, reason, "the peer's send ended early");
         } else if (k >= channel.receiveNext) {
-            if (channel.arrivals.remove(k) != null) {
+            Arrival arrival = channel.arrivals.remove(k);
+            if (arrival != null && !arrival.aborted) {
+                arrived--;
                 owe();
             }
             channel.arrivals.put(k, new Arrival(null, 0, 0, true));
         }
+    }
+
+    /// Counts a message or request in that comes before its receive.
+    ///
+    /// @return false when its end has come before it, over another lane
+    private boolean mayArrive(Channel channel, long k) {
+        Arrival before = channel.arrivals.size() == 0 ? null : channel.arrivals.get(k);
+        if (before != null) {
+            if (before.aborted) {
+                owe();
+            } else {
+                connection.violated("two messages of tag " + channel.tag + " and number " + k);
+            }
+            return false;
+        }
+        if (arrived > 2 * Outbound.MESSAGE_CREDITS) {
+            connection.violated("more messages than there are credits");
+            return false;
+        }
+        arrived++;
+        return true;
     }
 
     /// A receive is being revoked: asks the sender whether it has begun.

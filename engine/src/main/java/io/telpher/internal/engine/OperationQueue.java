@@ -71,6 +71,33 @@ final class OperationQueue {
         }
     }
 
+    /// Takes one out that may stand anywhere: slow, for rare cases.
+    void remove(Operation op) {
+        Operation before = null;
+        Operation at = first;
+        while (at != null && at != op) {
+            before = at;
+            at = at.next;
+        }
+        if (at == null) {
+            return;
+        }
+        if (before == null) {
+            removeFirst();
+            return;
+        }
+        before.next = op.next;
+        if (op == lastHigh) {
+            lastHigh = before;
+        }
+        if (op == last) {
+            last = before;
+        }
+        op.next = null;
+        op.queued = false;
+        table.unqueued(op);
+    }
+
     /// Lets the first one wait behind its equals.
     void rotate() {
         Operation op = first;

@@ -69,7 +69,8 @@ final class Outbound {
     private int noteCredits = NOTE_CREDITS;
     private boolean largeNoteOut;
 
-    /// A large notification without a write that is on its way: the next ones wait, to stay in order.
+    /// A large notification without a write that is on its way: the next ones wait, to stay in
+    /// order.
     private @Nullable Operation alone;
 
     private int readsOut;
@@ -158,8 +159,8 @@ final class Outbound {
         }
     }
 
-    /// Gives credit to an operation's notification. Those without a write are admitted in order, and
-    /// what is admitted goes out in order.
+    /// Gives credit to an operation's notification. Those without a write are admitted in order,
+    /// and what is admitted goes out in order.
     ///
     /// @return whether it may go out
     private boolean admit(Operation op) {
@@ -211,6 +212,11 @@ final class Outbound {
         if (op.noteLength >= 0) {
             wakeNotes();
         }
+    }
+
+    /// Takes an operation out of the queue for short ones.
+    void unqueue(Operation op) {
+        shortQueue.remove(op);
     }
 
     /// Tells the reader that the rest will not come; counts as its end.
@@ -641,7 +647,7 @@ final class Outbound {
         if (read) {
             readsOut++;
         }
-        remember(s, LaneState.Sent.DATA, op, at, n);
+        remember(s, read ? LaneState.Sent.READ : LaneState.Sent.DATA, op, at, n);
         if (op.sent < op.length) {
             op.quantum += n;
             if (op.quantum >= QUANTUM) {
@@ -794,9 +800,14 @@ final class Outbound {
                         noteRevoked(op);
                         connection.confirmed(op, kind, 0);
                     }
+                } else if (kind == LaneState.Sent.NOP) {
+                    op.unconfirmed--;
+                    connection.confirmed(op, kind, 0);
                 } else {
                     resends.addLast(new Resend(kind, op, generation, offset, length));
                 }
+            } else {
+                forgotten(kind);
             }
         }
     }
@@ -808,7 +819,7 @@ final class Outbound {
         if (r == null) {
             return false;
         }
-        boolean anyLane = r.kind == LaneState.Sent.DATA;
+        boolean anyLane = r.kind == LaneState.Sent.DATA || r.kind == LaneState.Sent.READ;
         if (!anyLane && !leads) {
             return false;
         }
@@ -819,12 +830,11 @@ final class Outbound {
             return true;
         }
         if (!(r.ref instanceof Operation op) || op.generation != r.generation) {
+            forgotten(r.kind);
             return false;
         }
-        if (!op.isPending()) {
-            if (op.kind == Operation.Kind.SERVE && r.offset + r.length == op.length) {
-                abortServe(op, Connection.CANCELLED);
-            }
+        if (!op.isPending() || (r.kind == LaneState.Sent.REQUEST && op.peerToken != 0)) {
+            dropped(op, r.kind, r.offset, r.length);
             op.unconfirmed--;
             connection.confirmed(op, r.kind, 0);
             return false;
@@ -833,19 +843,49 @@ final class Outbound {
             encodeAgain(op, r, s);
             return true;
         } catch (IllegalStateException e) {
-            op.unconfirmed--;
             connection.revokeLater(
                     op, Connection.STALE, "the local memory is not accessible: " + e.getMessage());
+            dropped(op, r.kind, r.offset, r.length);
+            op.unconfirmed--;
+            connection.confirmed(op, r.kind, 0);
             return false;
+        }
+    }
+
+    /// A frame that was cut from an operation does not go out, or not again: whoever would wait for
+    /// what it was to bring about hears of it.
+    private void dropped(Operation op, LaneState.Sent kind, long offset, long length) {
+        switch (kind) {
+            case DATA -> {
+                if (op.kind == Operation.Kind.SERVE && offset + length == op.length) {
+                    abortServe(op, op.isPending() ? Connection.CANCELLED : op.reason);
+                }
+            }
+            case READ -> readAnswered();
+            case MESSAGE, REQUEST -> connection.matcher.unsent(op, kind);
+            default -> {}
+        }
+    }
+
+    /// A frame was not delivered whose operation has ended without waiting for it.
+    private void forgotten(LaneState.Sent kind) {
+        if (kind == LaneState.Sent.READ) {
+            readAnswered();
+        } else if (kind == LaneState.Sent.MESSAGE || kind == LaneState.Sent.REQUEST) {
+            messageCredits++;
+            connection.matcher.resume();
         }
     }
 
     private void encodeAgain(Operation op, Resend r, LaneState s) {
         long n = r.length;
         switch (r.kind) {
-            case DATA -> {
+            case DATA, READ -> {
                 n = cut(op, s, r.offset, r.length);
                 if (n < r.length) {
+                    if (r.kind == LaneState.Sent.READ) {
+                        readsOut++;
+                    }
                     resends.addFirst(
                             new Resend(
                                     r.kind, op, r.generation, r.offset + n, (int) (r.length - n)));
@@ -863,6 +903,22 @@ final class Outbound {
         s.remember(r.kind, op, op.generation, r.offset, (int) n);
     }
 
+    /// Empties the frame that a lane has not taken. Under the send token.
+    private void blank(LaneState s, Operation op) {
+        s.blank();
+        lock.lock();
+        try {
+            long sequence = s.sent - 1;
+            LaneState.Sent kind = s.kind(sequence);
+            long offset = s.offset(sequence);
+            int length = s.length(sequence);
+            s.annul(sequence);
+            dropped(op, kind, offset, length);
+        } finally {
+            lock.unlock();
+        }
+    }
+
     /// Makes sure that no lane reads an operation's memory any more. Takes the send tokens one
     /// after the other; the caller holds neither a token nor the lock.
     void letGo(Operation op) {
@@ -870,7 +926,7 @@ final class Outbound {
             s.sendToken.take();
             try {
                 if (s.encoded && s.payloadOwner == op) {
-                    s.blank();
+                    blank(s, op);
                 }
                 if (!s.closed) {
                     s.lane.releaseOutbound(op);
