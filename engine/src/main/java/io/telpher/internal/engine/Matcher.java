@@ -383,8 +383,11 @@ final class Matcher {
         owe();
         Operation op = channel.receives.get(k);
         if (op == null || !op.isPending()) {
-            outbound.enqueue(outbound.control(Frame.ABORT, 0, -Connection.CANCELLED, token));
-        } else if (length > op.length) {
+            // Either the data overtook the request on another lane, or the receive was withdrawn: then
+            // the sender has been told so already.
+            return;
+        }
+        if (length > op.length) {
             channel.receives.remove(k);
             truncated(op, length, token, true);
         } else if (op.length <= connection.eagerLimit()) {
