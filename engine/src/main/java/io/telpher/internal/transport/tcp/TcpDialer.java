@@ -142,6 +142,8 @@ final class TcpDialer {
         }
         int rc = 0;
         if (local != null) {
+            // The port is chosen when connecting, so that one serves for several peers.
+            Sockets.setsockopt(fd, Sockets.IPPROTO_IP, Sockets.IP_BIND_ADDRESS_NO_PORT, 1);
             rc = Sockets.bind(fd, address, SocketAddresses.encode(local, address));
         }
         if (rc >= 0) {

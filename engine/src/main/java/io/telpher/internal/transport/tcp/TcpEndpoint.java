@@ -50,8 +50,7 @@ final class TcpEndpoint implements TransportEndpoint {
     /// Listens: everywhere on one port, or, where interfaces were chosen, at their addresses only.
     static TcpEndpoint open(EndpointContext context) {
         EndpointOptions options = context.options();
-        List<NetAddress> chosen =
-                Interfaces.select(Interfaces.enumerate(), options.interfaces());
+        List<NetAddress> chosen = Interfaces.select(Interfaces.enumerate(), options.interfaces());
         List<TcpListener> listeners = new ArrayList<>();
         List<Locator> locators = new ArrayList<>();
         try {
@@ -131,8 +130,7 @@ final class TcpEndpoint implements TransportEndpoint {
             routes.addAll(TcpRoutes.plan(local, remote, proximity(peer.host()), budget));
         }
         for (Locator locator : peer.of(BY_NAME)) {
-            routes.add(
-                    TcpRoutes.named(new String(locator.data(), StandardCharsets.UTF_8), budget));
+            routes.add(TcpRoutes.named(new String(locator.data(), StandardCharsets.UTF_8), budget));
         }
         routes.addAll(unreadable);
         return List.copyOf(routes);
@@ -217,8 +215,7 @@ final class TcpEndpoint implements TransportEndpoint {
         for (InetAddress ip : found) {
             InetSocketAddress remote = new InetSocketAddress(ip, target.port());
             attempts.add(
-                    new TcpDialer.Attempt(
-                            remote, null, null, NetAddress.text(ip, target.port())));
+                    new TcpDialer.Attempt(remote, null, null, NetAddress.text(ip, target.port())));
         }
         return attempts;
     }

@@ -245,9 +245,7 @@ final class TcpInput {
             }
             asked = vector.remaining();
             try {
-                long n =
-                        Sockets.readv(
-                                socket.descriptor(), vector.segment(), vector.count(), keep);
+                long n = Sockets.readv(socket.descriptor(), vector.segment(), vector.count(), keep);
                 if (n > 0) {
                     int payload = (int) Math.min(n, left);
                     done += payload;

@@ -62,10 +62,7 @@ final class TcpRoutes {
     /// Plans the routes from the local addresses to those of a peer, best first, the impossible
     /// ones last.
     static List<Route> plan(
-            List<NetAddress> local,
-            List<NetAddress> remote,
-            Proximity proximity,
-            Budget budget) {
+            List<NetAddress> local, List<NetAddress> remote, Proximity proximity, Budget budget) {
         List<Route> rejected = new ArrayList<>();
         if (proximity == Proximity.SAME_NAMESPACE) {
             Way loopback = loopback(local, remote);
@@ -89,7 +86,7 @@ final class TcpRoutes {
             }
             return share(pairs, List.of(), local, proximity, budget, rejected);
         }
-        List<Way> routed = routed(local, remote, rejected);
+        List<Way> routed = routed(local, remote, proximity, rejected);
         List<Way> linkLocal = linkLocalPairs(local, remote);
         List<Way> best = routed.isEmpty() ? linkLocal : routed;
         List<Way> rest = new ArrayList<>();
@@ -163,21 +160,23 @@ final class TcpRoutes {
     }
 
     private static List<Way> routed(
-            List<NetAddress> local, List<NetAddress> remote, List<Route> rejected) {
+            List<NetAddress> local,
+            List<NetAddress> remote,
+            Proximity proximity,
+            List<Route> rejected) {
+        // Within one namespace every address leads to every other, whichever was chosen.
+        boolean here = proximity == Proximity.SAME_NAMESPACE;
         List<Way> found = new ArrayList<>();
         for (NetAddress r : remote) {
             boolean family =
                     local.stream()
-                            .anyMatch(
-                                    l ->
-                                            l.inet6() == r.inet6()
-                                                    && !l.loopback()
-                                                    && !l.linkLocal());
-            if (r.loopback()) {
+                            .filter(l -> l.inet6() == r.inet6())
+                            .anyMatch(l -> here || (!l.loopback() && !l.linkLocal()));
+            if (r.loopback() && !here) {
                 reject(rejected, r, "loopback of another host or network namespace");
             } else if (r.linkLocal()) {
                 continue;
-            } else if (local.stream().anyMatch(l -> l.ip().equals(r.ip()))) {
+            } else if (!here && local.stream().anyMatch(l -> l.ip().equals(r.ip()))) {
                 reject(rejected, r, "both hosts have this address, so it leads nowhere");
             } else if (!family) {
                 reject(rejected, r, "no local " + (r.inet6() ? "IPv6" : "IPv4") + " address");
@@ -202,8 +201,7 @@ final class TcpRoutes {
                 }
             }
         }
-        found.sort(
-                Comparator.comparing((Way w) -> !sameName(w)).thenComparingInt(w -> -w.speed()));
+        found.sort(Comparator.comparing((Way w) -> !sameName(w)).thenComparingInt(w -> -w.speed()));
         return found;
     }
 
@@ -237,8 +235,7 @@ final class TcpRoutes {
         return List.copyOf(routes);
     }
 
-    private static Route route(
-            Way way, int lanes, List<NetAddress> local, Proximity proximity) {
+    private static Route route(Way way, int lanes, List<NetAddress> local, Proximity proximity) {
         TcpTarget target =
                 new TcpTarget.Address(way.local(), device(way, local, proximity), way.remote());
         return new Route(TRANSPORT, way.text(), lanes, null, target);
@@ -247,8 +244,7 @@ final class TcpRoutes {
     /// Binding to the address is enough where one interface leads to the subnet. Where several do,
     /// the routing table would send everything by the first, so the socket is better tied to its
     /// own.
-    private static @Nullable String device(
-            Way way, List<NetAddress> local, Proximity proximity) {
+    private static @Nullable String device(Way way, List<NetAddress> local, Proximity proximity) {
         NetAddress own = way.local();
         if (own == null || own.loopback() || proximity == Proximity.SAME_NAMESPACE) {
             return null;

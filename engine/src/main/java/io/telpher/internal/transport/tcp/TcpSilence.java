@@ -40,8 +40,7 @@ final class TcpSilence {
         }
         // The last acknowledgement may be older than the debt: after an idle hour, by an hour.
         long sinceAck =
-                TimeUnit.MILLISECONDS.toNanos(
-                        Integer.toUnsignedLong(info.lastAckReceivedMillis()));
+                TimeUnit.MILLISECONDS.toNanos(Integer.toUnsignedLong(info.lastAckReceivedMillis()));
         return Math.min(sinceAck, now - owedSince);
     }
 

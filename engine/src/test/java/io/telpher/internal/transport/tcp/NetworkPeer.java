@@ -19,8 +19,7 @@ import java.util.List;
 /// The far side of [NetworkScenarios], in another network namespace: prints its locators, takes in
 /// whatever comes and throws it away, until its standard input ends.
 public final class NetworkPeer {
-    private static final PeerAddress ANYBODY =
-            new PeerAddress(0, HostIdentity.UNKNOWN, List.of());
+    private static final PeerAddress ANYBODY = new PeerAddress(0, HostIdentity.UNKNOWN, List.of());
 
     private NetworkPeer() {}
 

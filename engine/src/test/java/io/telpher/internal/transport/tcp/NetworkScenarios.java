@@ -24,7 +24,8 @@ import java.util.HexFormat;
 import java.util.List;
 
 /// The near side of what [TcpNetworkTest] tries between two network namespaces: this process runs
-/// in the first and starts [NetworkPeer] in the second. Ends with status 0 when all is as it should.
+/// in the first and starts [NetworkPeer] in the second. Ends with status 0 when all is as it
+// should.
 public final class NetworkScenarios {
     private static final int LARGE = TcpLane.MAX_PAYLOAD;
     private static final Object OWNER = new Object();
@@ -171,7 +172,14 @@ public final class NetworkScenarios {
     private void drop(String action) throws Exception {
         Process iptables =
                 new ProcessBuilder(
-                                "ip", "netns", "exec", far, "iptables", action, "INPUT", "-j",
+                                "ip",
+                                "netns",
+                                "exec",
+                                far,
+                                "iptables",
+                                action,
+                                "INPUT",
+                                "-j",
                                 "DROP")
                         .inheritIO()
                         .start();
@@ -185,12 +193,10 @@ public final class NetworkScenarios {
             long millis = (System.nanoTime() - began) / 1_000_000;
             check(
                     millis < mostMillis,
-                    "after %d ms silent for %d ms"
-                            .formatted(millis, lane.silence() / 1_000_000));
+                    "after %d ms silent for %d ms".formatted(millis, lane.silence() / 1_000_000));
             Thread.sleep(20);
         }
-        System.out.println(
-                "noticed after " + (System.nanoTime() - began) / 1_000_000 + " ms");
+        System.out.println("noticed after " + (System.nanoTime() - began) / 1_000_000 + " ms");
     }
 
     private void aLostPeerIsSilent() throws Exception {

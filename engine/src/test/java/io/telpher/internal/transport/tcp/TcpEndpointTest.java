@@ -133,7 +133,8 @@ class TcpEndpointTest {
         cb.close();
         assertThat(la.windows()).isNull();
         try (Arena arena = Arena.ofConfined()) {
-            int sent = la.lane().send(Frames.header(arena, 9, 0), 0, MemorySegment.NULL, 0, 0, null);
+            int sent =
+                    la.lane().send(Frames.header(arena, 9, 0), 0, MemorySegment.NULL, 0, 0, null);
             assertThat(sent).isEqualTo(Lane.OK);
             assertThat(la.lane().flush()).isEqualTo(Lane.OK);
             long[] number = new long[1];
@@ -276,9 +277,7 @@ class TcpEndpointTest {
                         () ->
                                 TcpDialer.dial(
                                         "itself",
-                                        List.of(
-                                                new TcpDialer.Attempt(
-                                                        self, self, null, "itself")),
+                                        List.of(new TcpDialer.Attempt(self, self, null, "itself")),
                                         soon()))
                 .isInstanceOf(TelpherException.ConnectFailed.class)
                 .hasMessageContaining("ECONNREFUSED");
@@ -296,8 +295,7 @@ class TcpEndpointTest {
     void theFirstAddressThatAnswersWins() throws Exception {
         FakeContext contextB = context(EndpointOptions.DEFAULTS);
         TcpEndpoint b = endpoint(contextB);
-        InetSocketAddress good =
-                new InetSocketAddress(InetAddress.getLoopbackAddress(), port(b));
+        InetSocketAddress good = new InetSocketAddress(InetAddress.getLoopbackAddress(), port(b));
         InetSocketAddress refused =
                 new InetSocketAddress(InetAddress.getLoopbackAddress(), freeEphemeralPort());
         int fd =
@@ -340,8 +338,7 @@ class TcpEndpointTest {
                 context(EndpointOptions.DEFAULTS.withInterfaces(List.of("127.0.0.0/8")));
         TcpEndpoint b = endpoint(contextB);
         assertThat(b.locators()).hasSize(1);
-        TcpEndpoint a =
-                endpoint(context(EndpointOptions.DEFAULTS.withInterfaces(List.of("=lo"))));
+        TcpEndpoint a = endpoint(context(EndpointOptions.DEFAULTS.withInterfaces(List.of("=lo"))));
         a.dial(possible(a.routes(address(b, here()))).getFirst(), soon()).close();
         contextB.next().close();
         assertThatThrownBy(
@@ -377,8 +374,7 @@ class TcpEndpointTest {
         channel.close();
 
         String name = NetworkInterface.getByIndex(linkLocal.scope()).getName();
-        Route named =
-                a.routes(byName("[" + choice + "%" + name + "]:" + port(b))).getFirst();
+        Route named = a.routes(byName("[" + choice + "%" + name + "]:" + port(b))).getFirst();
         a.dial(named, soon()).close();
         contextB.next().close();
     }

@@ -83,8 +83,7 @@ public final class TcpLaneBench {
     }
 
     private static void parent() throws Exception {
-        TcpListener listener =
-                TcpListener.at(TcpPair.loopback(0), 0, TcpListener.Fallback.NONE);
+        TcpListener listener = TcpListener.at(TcpPair.loopback(0), 0, TcpListener.Fallback.NONE);
         String[] cpus = System.getProperty("bench.cpus", "0,1").split(",");
         List<String> command = new ArrayList<>(List.of("taskset", "-c", cpus[1]));
         command.add(ProcessHandle.current().info().command().orElse("java"));

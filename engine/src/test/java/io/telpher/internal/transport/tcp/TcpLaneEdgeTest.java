@@ -141,8 +141,7 @@ class TcpLaneEdgeTest {
                 source.fill((byte) 1);
                 Recorder recorder = new Recorder(arena.allocate(LARGE - number));
                 carry(pair, recorder, number);
-                assertThat(recorder.target.mismatch(MemorySegment.ofArray(expected)))
-                        .isEqualTo(-1);
+                assertThat(recorder.target.mismatch(MemorySegment.ofArray(expected))).isEqualTo(-1);
             }
         }
     }

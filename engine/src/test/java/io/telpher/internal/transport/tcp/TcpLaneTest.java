@@ -2,24 +2,17 @@ package io.telpher.internal.transport.tcp;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.telpher.internal.ffi.linux.Descriptors;
-import io.telpher.internal.ffi.linux.Poll;
-import io.telpher.internal.ffi.linux.Sockets;
 import io.telpher.spi.Lane;
 import io.telpher.spi.Placement;
 import io.telpher.spi.Receiver;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import java.util.Random;
-import java.util.stream.Stream;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 

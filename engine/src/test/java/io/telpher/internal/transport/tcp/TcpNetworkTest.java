@@ -33,8 +33,20 @@ class TcpNetworkTest {
         must("ip", "netns", "add", SWITCH);
         for (int i = 1; i <= 2; i++) {
             must(
-                    "ip", "-n", NEAR, "link", "add", "name", "cable" + i, "type", "veth", "peer",
-                    "name", "cable" + i, "netns", FAR);
+                    "ip",
+                    "-n",
+                    NEAR,
+                    "link",
+                    "add",
+                    "name",
+                    "cable" + i,
+                    "type",
+                    "veth",
+                    "peer",
+                    "name",
+                    "cable" + i,
+                    "netns",
+                    FAR);
             attach(NEAR, "cable" + i, "10.77." + i + ".1/24");
             attach(FAR, "cable" + i, "10.77." + i + ".2/24");
         }
@@ -46,8 +58,20 @@ class TcpNetworkTest {
             for (int i = 1; i <= 2; i++) {
                 String port = "port" + host;
                 must(
-                        "ip", "-n", space, "link", "add", "name", "switch" + i, "type", "veth",
-                        "peer", "name", port, "netns", SWITCH);
+                        "ip",
+                        "-n",
+                        space,
+                        "link",
+                        "add",
+                        "name",
+                        "switch" + i,
+                        "type",
+                        "veth",
+                        "peer",
+                        "name",
+                        port,
+                        "netns",
+                        SWITCH);
                 must("ip", "-n", SWITCH, "link", "set", port, "master", "bridge0");
                 must("ip", "-n", SWITCH, "link", "set", port, "up");
                 attach(space, "switch" + i, "10.78.0." + host + "/16");
@@ -131,9 +155,7 @@ class TcpNetworkTest {
     void onOneSwitchEveryInterfaceCarriesItsOwnPairWhereTheHostAllowsIt() throws Exception {
         for (String space : List.of(NEAR, FAR)) {
             for (String setting : List.of("arp_ignore=1", "arp_announce=2", "rp_filter=0")) {
-                must(
-                        "ip", "netns", "exec", space, "sysctl", "-qw",
-                        "net.ipv4.conf.all." + setting);
+                must("ip", "netns", "exec", space, "sysctl", "-qw", "net.ipv4.conf.all." + setting);
             }
         }
         scenario("cables", "switch");

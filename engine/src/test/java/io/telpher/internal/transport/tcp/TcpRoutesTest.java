@@ -138,14 +138,12 @@ class TcpRoutesTest {
         List<NetAddress> a = locals("10.0.1.1/30 p0 200000", "10.0.3.1/30 p1 200000");
         List<NetAddress> b = locals("10.0.1.2/30 p0 200000", "10.0.2.1/30 p1 200000");
         List<NetAddress> c = remotes("10.0.2.2/30 p0 200000", "10.0.3.2/30 p1 200000");
-        assertThat(possible(plan(a, c)))
-                .containsExactly("10.0.3.1 (p1) -> 10.0.3.2:4711 (p1) x4");
+        assertThat(possible(plan(a, c))).containsExactly("10.0.3.1 (p1) -> 10.0.3.2:4711 (p1) x4");
         assertThat(rejected(plan(a, c)))
                 .containsExactly(
                         "10.0.2.2:4711 (p0): no local address in 10.0.2.2/30 (p0), and an address"
                                 + " on a shared subnet exists");
-        assertThat(possible(plan(b, c)))
-                .containsExactly("10.0.2.1 (p1) -> 10.0.2.2:4711 (p0) x4");
+        assertThat(possible(plan(b, c))).containsExactly("10.0.2.1 (p1) -> 10.0.2.2:4711 (p0) x4");
     }
 
     @Test
@@ -154,8 +152,7 @@ class TcpRoutesTest {
         assertThat(possible(routes)).containsExactly("routed -> 10.0.2.2:4711 (eth0) x1");
         assertThat(target(routes.getFirst()).local()).isNull();
         routes = plan(locals("10.0.2.1/16 eth0"), remotes("10.0.2.2/24 eth0"));
-        assertThat(possible(routes))
-                .containsExactly("10.0.2.1 (eth0) -> 10.0.2.2:4711 (eth0) x1");
+        assertThat(possible(routes)).containsExactly("10.0.2.1 (eth0) -> 10.0.2.2:4711 (eth0) x1");
     }
 
     @Test
@@ -164,8 +161,7 @@ class TcpRoutesTest {
                 plan(
                         locals("fd00::1/64 eth0", "10.0.0.1/24 eth0", "10.0.0.11/24 eth0"),
                         remotes("fd00::2/64 eth0", "10.0.0.2/24 eth0"));
-        assertThat(possible(routes))
-                .containsExactly("10.0.0.1 (eth0) -> 10.0.0.2:4711 (eth0) x1");
+        assertThat(possible(routes)).containsExactly("10.0.0.1 (eth0) -> 10.0.0.2:4711 (eth0) x1");
         assertThat(rejected(routes))
                 .hasSize(2)
                 .allMatch(r -> r.contains("the same interfaces as 10.0.0.1 (eth0)"));
@@ -242,8 +238,7 @@ class TcpRoutesTest {
                 plan(
                         locals("172.17.0.1/16 docker0", "10.0.0.1/24 eth0"),
                         remotes("172.17.0.1/16 docker0", "10.0.0.2/24 eth0"));
-        assertThat(possible(routes))
-                .containsExactly("10.0.0.1 (eth0) -> 10.0.0.2:4711 (eth0) x1");
+        assertThat(possible(routes)).containsExactly("10.0.0.1 (eth0) -> 10.0.0.2:4711 (eth0) x1");
         assertThat(rejected(routes)).hasSize(1).first().asString().contains("both hosts");
         assertThat(
                         possible(
@@ -255,8 +250,7 @@ class TcpRoutesTest {
 
     @Test
     void inOneNamespaceLoopbackAloneIsUsed() {
-        List<String> all =
-                List.of("::1/128 lo", "127.0.0.1/8 lo", "10.0.0.1/24 eth0 1000");
+        List<String> all = List.of("::1/128 lo", "127.0.0.1/8 lo", "10.0.0.1/24 eth0 1000");
         List<Route> routes =
                 TcpRoutes.plan(
                         locals(all.toArray(String[]::new)),
@@ -280,6 +274,26 @@ class TcpRoutesTest {
                         "10.0.0.1 (eth0) -> 10.0.0.1:4711 (eth0) x1",
                         "10.0.1.1 (eth1) -> 10.0.1.1:4711 (eth1) x1");
         assertThat(target(routes.getFirst()).device()).isNull();
+    }
+
+    @Test
+    void inOneNamespaceDifferentChoicesStillMeet() {
+        assertThat(
+                        possible(
+                                TcpRoutes.plan(
+                                        locals("127.0.0.1/8 lo"),
+                                        remotes("10.0.0.1/24 eth0"),
+                                        Proximity.SAME_NAMESPACE,
+                                        BUDGET)))
+                .containsExactly("routed -> 10.0.0.1:4711 (eth0) x1");
+        assertThat(
+                        possible(
+                                TcpRoutes.plan(
+                                        locals("10.0.0.1/24 eth0"),
+                                        remotes("127.0.0.1/8 lo"),
+                                        Proximity.SAME_NAMESPACE,
+                                        BUDGET)))
+                .containsExactly("routed -> 127.0.0.1:4711 (lo) x1");
     }
 
     @Test
