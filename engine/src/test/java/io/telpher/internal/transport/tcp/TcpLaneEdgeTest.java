@@ -13,9 +13,12 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
+import java.util.List;
 import java.util.function.BiConsumer;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /// What happens to a lane in the middle of a frame.
 class TcpLaneEdgeTest {
@@ -24,9 +27,18 @@ class TcpLaneEdgeTest {
 
     private final Arena arena = Arena.ofShared();
 
+    /// Arenas that a test may close early.
+    private final Arena theirs = Arena.ofShared();
+
+    private final Arena others = Arena.ofShared();
+
     @AfterEach
-    void closeArena() {
-        arena.close();
+    void closeArenas() {
+        for (Arena each : List.of(arena, theirs, others)) {
+            if (each.scope().isAlive()) {
+                each.close();
+            }
+        }
     }
 
     /// Receives into `target`, or elsewhere as `where` says, and remembers the last frame.
@@ -175,23 +187,21 @@ class TcpLaneEdgeTest {
         return MemorySegment.ofArray(bytes);
     }
 
-    @Test
-    void aDestinationWhoseArenaWasClosedIsTurnedAway() {
-        for (int length : new int[] {100, LARGE}) {
-            try (TcpPair pair = TcpPair.open(4096)) {
-                Arena theirs = Arena.ofShared();
-                Recorder recorder = new Recorder(theirs.allocate(LARGE));
-                assertThat(send(pair.a(), 0, payload(0, length), length)).isEqualTo(Lane.OK);
-                assertThat(pair.a().flush()).isNotEqualTo(Lane.DEAD);
-                if (length == LARGE) {
-                    while (recorder.begun != 0) {
-                        assertThat(pair.b().poll(recorder, 1)).isZero();
-                    }
+    @ParameterizedTest
+    @ValueSource(ints = {100, LARGE})
+    void aDestinationWhoseArenaWasClosedIsTurnedAway(int length) {
+        try (TcpPair pair = TcpPair.open(4096)) {
+            Recorder recorder = new Recorder(theirs.allocate(LARGE));
+            assertThat(send(pair.a(), 0, payload(0, length), length)).isEqualTo(Lane.OK);
+            assertThat(pair.a().flush()).isNotEqualTo(Lane.DEAD);
+            if (length == LARGE) {
+                while (recorder.begun != 0) {
+                    assertThat(pair.b().poll(recorder, 1)).isZero();
                 }
-                theirs.close();
-                carry(pair, recorder, 0);
-                assertThat(recorder.discarded).isTrue();
             }
+            theirs.close();
+            carry(pair, recorder, 0);
+            assertThat(recorder.discarded).isTrue();
         }
     }
 
@@ -199,7 +209,6 @@ class TcpLaneEdgeTest {
     void aClosedSourceIsRefusedBeforeAndFatalWithinAFrame() {
         try (TcpPair pair = TcpPair.open(4096)) {
             Recorder recorder = new Recorder(arena.allocate(LARGE));
-            Arena theirs = Arena.ofShared();
             MemorySegment source = theirs.allocate(LARGE);
             theirs.close();
             assertThatThrownBy(() -> send(pair.a(), 0, source, 100))
@@ -209,9 +218,8 @@ class TcpLaneEdgeTest {
             assertThat(send(pair.a(), 1, payload(1, LARGE), LARGE)).isEqualTo(Lane.OK);
             carry(pair, recorder, 1);
 
-            Arena soon = Arena.ofShared();
-            assertThat(send(pair.a(), 2, soon.allocate(LARGE), LARGE)).isEqualTo(Lane.OK);
-            soon.close();
+            assertThat(send(pair.a(), 2, others.allocate(LARGE), LARGE)).isEqualTo(Lane.OK);
+            others.close();
             // What the kernel has is read first, so that there is room to go on.
             while (recorder.begun != 2) {
                 assertThat(pair.b().poll(recorder, 1)).isZero();

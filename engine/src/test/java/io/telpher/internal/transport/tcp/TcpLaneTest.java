@@ -29,7 +29,6 @@ class TcpLaneTest {
         final MemorySegment target;
         final List<String> errors = new ArrayList<>();
         long next;
-        boolean discardNext;
 
         Checker(MemorySegment target) {
             this.target = target;
