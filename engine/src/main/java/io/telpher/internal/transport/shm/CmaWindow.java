@@ -12,6 +12,8 @@ import java.util.Objects;
 /// the owner's gets a byte.
 final class CmaWindow extends ShmWindow {
     private final ProcessMemory process;
+
+    /// Of the region, in the owner's process.
     private final long address;
 
     /// @param address of the region in the owner's process
@@ -52,6 +54,8 @@ final class CmaWindow extends ShmWindow {
         READ
     }
 
+    /// Copies slice by slice. The kernel may move fewer bytes than asked for, when it meets a page
+    /// that is not there: then the rest is tried again, which names the error or ends the copy.
     private long copy(
             Direction direction,
             MemorySegment local,
@@ -83,6 +87,7 @@ final class CmaWindow extends ShmWindow {
         return done;
     }
 
+    /// The kernel copies bytes, it does not add: counters go to the owner as frames.
     @Override
     public boolean updatesCounters() {
         return false;

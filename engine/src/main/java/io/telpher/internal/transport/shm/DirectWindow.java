@@ -11,7 +11,11 @@ import java.lang.foreign.MemorySegment;
 /// A region whose bytes lie in this process's address space: mapped from the owner's memfd
 /// (`mapped`), or the owner's own segment when both endpoints live here (`self`).
 final class DirectWindow extends ShmWindow {
+    /// Not tied to an arena when it is a mapping: the announcement keeps it alive, and a check on
+    /// each copy would cost as much as a small copy.
     private final MemorySegment target;
+
+    /// What is unmapped at the end; null for memory that belongs to the owner.
     private final @Nullable Mapping mapping;
 
     /// @param target the region's bytes
@@ -47,6 +51,8 @@ final class DirectWindow extends ShmWindow {
         return copy(target, offset, local, at, length, guard);
     }
 
+    /// Copies slice by slice. Between two slices the owner may have closed the region, and the JVM
+    /// gets a chance to stop this thread for its own purposes.
     private long copy(
             MemorySegment from,
             long fromAt,
@@ -69,11 +75,14 @@ final class DirectWindow extends ShmWindow {
         }
     }
 
+    /// Atomic instructions on the word itself: counters of several writers add up.
     @Override
     public boolean updatesCounters() {
         return writable;
     }
 
+    /// An addition is a full fence, a store has release semantics, so the bytes written before by
+    /// this thread are there when the new value is seen.
     @Override
     public int update(int ticket, long offset, CounterUpdate.Kind kind, long value) {
         if (!writable

@@ -48,6 +48,7 @@ final class LinkSetup {
     private final PeerAddress peer;
     private final Deadline deadline;
 
+    // What has been made so far; given back together when the set-up fails, else the link's.
     private @Nullable RingMemory inbound;
     private @Nullable RingMemory outbound;
     private @Nullable Mapping writer;
@@ -103,6 +104,8 @@ final class LinkSetup {
         }
     }
 
+    /// Keeps a problem until the verdict, so that the peer hears of it instead of running into its
+    /// deadline. Only a broken socket or the deadline ends the exchange early.
     private ShmLink run() {
         TelpherException problem = null;
         try {
@@ -135,6 +138,7 @@ final class LinkSetup {
         return new ShmLink(endpoint, peer, parts(theirs, pid));
     }
 
+    /// Hands everything over to the link.
     private ShmLink.Parts parts(@Nullable Greeting theirs, int pid) {
         if (theirs == null
                 || inbound == null
@@ -159,6 +163,7 @@ final class LinkSetup {
                 pidfd);
     }
 
+    /// Makes what this side contributes.
     private void create() {
         inbound = RingMemory.create();
         writer = Mapping.create("telpher-hazards", HazardPage.BYTES, Mapping.Others.READ);
@@ -168,6 +173,7 @@ final class LinkSetup {
         }
     }
 
+    /// Sends the greeting; without descriptors when they could not be made.
     private void greet(boolean failed) {
         ByteBuffer out = ByteBuffer.allocate(GREETING).order(ByteOrder.LITTLE_ENDIAN);
         boolean dumpable = Processes.prctl(Processes.PR_GET_DUMPABLE, 0) == 1;
@@ -184,6 +190,7 @@ final class LinkSetup {
         channel.send(out.array(), deadline, descriptors);
     }
 
+    /// Takes the peer's greeting apart and checks that both sides mean the same layout.
     private Greeting decode(byte[] bytes) {
         ByteBuffer in = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
         int magic = in.getInt();
@@ -238,6 +245,7 @@ final class LinkSetup {
         return pid;
     }
 
+    /// Maps what the peer sent. The descriptors are closed by the caller, except the doorbell's.
     private void map(int[] descriptors) {
         if (descriptors.length != DESCRIPTORS) {
             throw new TelpherException.Unsupported(
@@ -305,6 +313,7 @@ final class LinkSetup {
         }
     }
 
+    /// Gives back what has been made.
     private void free() {
         for (AutoCloseable part : Arrays.asList(inbound, outbound, writer, peerWriter, peerTable)) {
             switch (part) {

@@ -54,10 +54,18 @@ final class RegionExchange {
     /// Held by whoever asks.
     private final ReentrantLock turn = new ReentrantLock(true);
 
+    // The question under way. Guarded by `state`; `changed` tells of an answer or of the peer's
+    // end.
     private final ReentrantLock state = new ReentrantLock();
     private final Condition changed = state.newCondition();
+
+    /// Number of the last question: an answer that comes after its deadline must not be taken for
+    /// the next one's.
     private int number;
+
+    /// Number of the question that somebody waits for, or 0.
     private int awaited;
+
     private @Nullable Answer answer;
 
     // Progress thread only: the message that is coming in.
@@ -109,6 +117,7 @@ final class RegionExchange {
         }
     }
 
+    /// Sends the question and waits for its answer, or for the end of the peer.
     private Answer send(RemoteMemory memory, int paths, Deadline deadline) {
         state.lock();
         try {
@@ -193,6 +202,8 @@ final class RegionExchange {
         return true;
     }
 
+    /// Reads at most to the end of the current message, so that a descriptor that arrives is this
+    /// message's.
     private long readSome() {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment into = arena.allocate(MESSAGE - received);
@@ -209,6 +220,7 @@ final class RegionExchange {
         }
     }
 
+    /// @return false when the message makes no sense
     private boolean handle(ByteBuffer in, int descriptor) {
         byte type = in.get();
         if (type == QUESTION) {
@@ -226,6 +238,7 @@ final class RegionExchange {
         return false;
     }
 
+    /// Gives an answer to whoever waits for it; nobody may, when it comes late.
     private void take(ByteBuffer in, int descriptor) {
         int status = in.get(1);
         int access = in.get(3);
@@ -284,6 +297,7 @@ final class RegionExchange {
         }
     }
 
+    /// @return a message with its first 8 bytes filled in
     private static ByteBuffer message(byte type, int second, int third, int fourth, int number) {
         ByteBuffer out = ByteBuffer.allocate(MESSAGE).order(ByteOrder.LITTLE_ENDIAN);
         out.put(type).put((byte) second).put((byte) third).put((byte) fourth).putInt(number);

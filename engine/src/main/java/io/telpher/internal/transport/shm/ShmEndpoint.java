@@ -33,12 +33,16 @@ final class ShmEndpoint implements TransportEndpoint {
     /// The endpoints of this process by incarnation, so that two of them can skip the kernel.
     private static final ConcurrentHashMap<Long, ShmEndpoint> LOCAL = new ConcurrentHashMap<>();
 
+    /// Pause between attempts to connect to a listener whose queue is full.
     private static final Duration RETRY = Duration.ofMillis(2);
 
     private final EndpointContext context;
     private final HostIdentity host;
     private final ShmListener listener;
     private final RegionEntries entries = new RegionEntries();
+
+    /// Every link whose peer may be inside a region of this endpoint: from before its first window
+    /// to its hang-up.
     private final CopyOnWriteArrayList<ShmLink> links = new CopyOnWriteArrayList<>();
 
     /// Held while a region's descriptor or address is given out, and while a region is closed: a
@@ -49,6 +53,7 @@ final class ShmEndpoint implements TransportEndpoint {
     /// those away from a thread that is inside.
     private final Set<Long> lent = ConcurrentHashMap.newKeySet();
 
+    /// Guarded by [#exports]: the table of regions is unmapped after that.
     private boolean closed;
 
     private ShmEndpoint(EndpointContext context, HostIdentity host, ShmListener listener) {
@@ -57,6 +62,7 @@ final class ShmEndpoint implements TransportEndpoint {
         this.listener = listener;
     }
 
+    /// Starts to listen. From then on the progress thread takes in who connects.
     static ShmEndpoint open(EndpointContext context) {
         HostIdentity host = LocalHost.read();
         ShmListener listener =
@@ -94,6 +100,7 @@ final class ShmEndpoint implements TransportEndpoint {
         return entries;
     }
 
+    /// @return the lock that orders giving regions out and closing them
     Object exports() {
         return exports;
     }
@@ -123,6 +130,7 @@ final class ShmEndpoint implements TransportEndpoint {
         return routes;
     }
 
+    /// @return why a listener cannot be reached from here and what would help, or null
     private @Nullable String rejection(PeerAddress peer, ShmLocator locator) {
         if (!allows("self") && !allows("mapped") && !allows("cma") && !allows("shm-ring")) {
             return "the option 'paths' allows none of self, mapped, cma and shm-ring";
@@ -143,6 +151,7 @@ final class ShmEndpoint implements TransportEndpoint {
                         + " cannot be seen from here; mount the socket folder under the same path";
     }
 
+    /// A Unix socket is connected at once or not at all; only a full queue is worth waiting for.
     @Override
     public Channel dial(Route route, Deadline deadline) {
         ShmLocator locator = (ShmLocator) route.target();
@@ -163,6 +172,7 @@ final class ShmEndpoint implements TransportEndpoint {
         }
     }
 
+    /// Both roles do the same here. The link is listed before the peer can open its first region.
     @Override
     public Link link(Channel channel, Role initiator, PeerAddress peer, Deadline deadline) {
         ShmLink link = LinkSetup.run(this, (UnixChannel) channel, peer, deadline);
@@ -257,6 +267,10 @@ final class ShmEndpoint implements TransportEndpoint {
         }
     }
 
+    /// Closes the entry, so that nobody gets in any more, and waits for those inside. At the
+    /// deadline a region that is only mapped counts as free: a stopped importer keeps the old pages
+    /// to itself, and nobody uses them again. Memory that was lent by `cma` or inside the process
+    /// cannot be taken away, so its holder is named.
     @Override
     public @Nullable String revoke(LocalRegion region, Deadline deadline) {
         synchronized (exports) {
@@ -279,6 +293,8 @@ final class ShmEndpoint implements TransportEndpoint {
         return null;
     }
 
+    /// Stops listening, and gives up on peers that have not hung up yet. The regions were closed
+    /// before.
     @Override
     public void close() {
         synchronized (exports) {

@@ -38,7 +38,9 @@ final class ShmLink {
     /// while it is inside.
     private final Set<Long> borrowed = ConcurrentHashMap.newKeySet();
 
+    /// Lane and windows that are open.
     private final AtomicInteger holders = new AtomicInteger(1);
+    /// How it was noticed that the link is of no use any more. Set once.
     private volatile @Nullable String lost;
 
     /// The peer has hung up or ended: nobody of it is inside a region any more.
@@ -131,6 +133,7 @@ final class ShmLink {
         peerLeft("process %d ended: its pidfd says so".formatted(parts.pid()));
     }
 
+    /// The peer is gone for good: nobody needs to be waited for, and a closed link can go.
     private void peerLeft(String how) {
         gone = true;
         lose(how);
@@ -241,6 +244,7 @@ final class ShmLink {
         return true;
     }
 
+    /// @return whether the peer may be inside a region
     private boolean isNamed(long announcement) {
         if (gone) {
             return false;

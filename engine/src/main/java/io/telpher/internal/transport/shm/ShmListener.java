@@ -83,6 +83,7 @@ final class ShmListener implements AutoCloseable {
         return new ShmListener(fd, locator);
     }
 
+    /// @return a new non-blocking Unix stream socket
     private static int socket() {
         int type = Sockets.SOCK_STREAM | Sockets.SOCK_NONBLOCK | Sockets.SOCK_CLOEXEC;
         int fd = Sockets.socket(Sockets.AF_UNIX, type, 0);
@@ -99,6 +100,7 @@ final class ShmListener implements AutoCloseable {
         }
     }
 
+    /// Writes the listener's name as a socket address; the kernel allows 107 bytes.
     private static int encode(ShmLocator locator, MemorySegment to) {
         try {
             return locator.kind() == ShmLocator.Kind.ABSTRACT
@@ -188,6 +190,7 @@ final class ShmListener implements AutoCloseable {
         }
     }
 
+    /// Takes in one socket and closes it at once: its peer hears of it, and the queue gets shorter.
     private void turnAway() {
         Mapping.closeDescriptor(spare);
         int socket = Sockets.accept4(fd, Sockets.SOCK_NONBLOCK | Sockets.SOCK_CLOEXEC);
@@ -203,6 +206,7 @@ final class ShmListener implements AutoCloseable {
         return locator;
     }
 
+    /// Stops listening and removes the socket's file.
     @Override
     public void close() {
         Mapping.closeDescriptor(fd);

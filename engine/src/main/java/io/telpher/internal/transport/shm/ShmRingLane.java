@@ -35,18 +35,33 @@ final class ShmRingLane implements Lane {
     private static final int ZEROED_AHEAD = 2 * RingMemory.ALIGNMENT;
 
     private final ShmLink link;
+
+    /// Where payloads are collected that the receiver wants to look at: it must not read them in
+    /// the ring, where the peer could still change them between a check and the use.
     private final MemorySegment buffer;
+
+    /// The private copy of the header of the frame that is being taken in, for the same reason.
     private final MemorySegment header;
+
     private final Arena arena = Arena.ofShared();
 
     // Replaced by an empty segment at the end, so that a late caller gets an exception.
     private MemorySegment in;
     private MemorySegment out;
 
-    // Producer, under the send token.
+    // Producer, under the send token. Positions count bytes since the start and never wrap.
+
+    /// Where the next record starts; its commit word is zero already.
     private long tail;
+
+    /// Up to here all words are zero at which a record could start. A fresh ring is all zero.
     private long zeroedTo = RingMemory.DATA;
+
+    /// The consumer's position as last read: the line that holds it is touched only when the ring
+    /// seems full.
     private long freeHead;
+
+    /// Whether records were committed since the last look at the consumer's PARKED.
     private boolean unflushed;
 
     /// Bytes that the last refused record needs, 0 when none was refused. Written under the send
@@ -55,9 +70,17 @@ final class ShmRingLane implements Lane {
 
     // Consumer, under the poll token.
     private final Placement placement = new Placement();
+
+    /// Where the next record starts.
     private long head;
+
+    /// The position at which a waiting producer was last woken.
     private long announcedHead;
+
+    /// What the engine was last told of the peer's confirmations: news since then forbid parking.
     private long seenConfirmed;
+
+    /// Whether a confirmation was stored since the last look at the peer's PARKED.
     private boolean unannounced;
 
     private volatile @Nullable String failure;
@@ -89,6 +112,8 @@ final class ShmRingLane implements Lane {
         return MAX_PAYLOAD;
     }
 
+    /// Payload first, then the header without its first word, then the zero at which the consumer
+    /// will stop, then the commit word with release: whoever sees that sees all the rest.
     @Override
     public int send(
             MemorySegment source,
@@ -138,6 +163,8 @@ final class ShmRingLane implements Lane {
             return false;
         }
         if (tail + needed - freeHead > RingMemory.DATA) {
+            // Ask first, then look again: the consumer publishes its position first and then looks
+            // whether somebody asked.
             Words.WORD.setVolatile(out, RingMemory.WAITING, 1L);
             VarHandle.fullFence();
             if (!readHead()) {
@@ -148,6 +175,7 @@ final class ShmRingLane implements Lane {
                 return false;
             }
         }
+        // Read before written: a volatile store costs a fence on every record.
         if (wanted != 0) {
             wanted = 0;
         }
@@ -169,6 +197,8 @@ final class ShmRingLane implements Lane {
         return true;
     }
 
+    /// Records are visible to a polling consumer as soon as they are committed; this wakes one that
+    /// sleeps, once for the whole batch.
     @Override
     public int flush() {
         if (unflushed) {
@@ -191,6 +221,7 @@ final class ShmRingLane implements Lane {
     /// Wakes the other side if it sleeps. Comes after whatever was published for it.
     private void ringIfParked() {
         VarHandle.fullFence();
+        // A plain look first: the compare-and-set would take the line away from the other side.
         if ((long) Words.WORD.getOpaque(out, RingMemory.PARKED) != 0
                 && Words.WORD.compareAndSet(out, RingMemory.PARKED, 1L, 0L)) {
             link.ringPeer();
@@ -221,8 +252,12 @@ final class ShmRingLane implements Lane {
             frames++;
         }
         if (frames > 0) {
+            // Cheap while the producer does not read it, which it does once per lap at most.
             Words.WORD.setRelease(in, RingMemory.HEAD, head);
         }
+        // No fence before this look: a request that it misses is seen by the next call, or by
+        // park(), which does make one. A producer is woken for a quarter of the ring or for all of
+        // it, not for every record.
         if ((long) Words.WORD.getOpaque(in, RingMemory.WAITING) != 0
                 && (frames < limit || head - announcedHead >= RingMemory.DATA / 4)) {
             announceSpace();
@@ -240,6 +275,7 @@ final class ShmRingLane implements Lane {
         return frames;
     }
 
+    /// Answers a producer that waits for space, and lets go of whatever else it may sleep for.
     private void announceSpace() {
         announcedHead = head;
         Words.WORD.setOpaque(in, RingMemory.WAITING, 0L);
@@ -299,11 +335,14 @@ final class ShmRingLane implements Lane {
         // A frame begins and ends within one call of poll().
     }
 
+    /// A word of the ring's header takes the place of frames.
     @Override
     public boolean confirmsNatively() {
         return true;
     }
 
+    /// Only stores: the fence that finds a sleeper comes with the next empty poll or with park(),
+    /// so that an answer to what was just received leaves without waiting for it.
     @Override
     public void confirm(long sequence) {
         Words.WORD.setRelease(in, RingMemory.APPLIED, sequence);
@@ -321,11 +360,15 @@ final class ShmRingLane implements Lane {
         return link.doorbell();
     }
 
+    /// A full ring is a word in its header, and the doorbell tells when there is space.
     @Override
     public boolean wantsWrite() {
         return false;
     }
 
+    /// Sets PARKED, then looks at everything that could have come before the others saw it:
+    /// records, confirmations, space, the loss of the peer. Pays what poll() and confirm() still
+    /// owe.
     @Override
     public boolean park() {
         if (failure != null) {
@@ -362,12 +405,15 @@ final class ShmRingLane implements Lane {
                         <= RingMemory.DATA;
     }
 
+    /// Always drains: a ring of the bell that came too late for its sleep would end the next one,
+    /// and with a bell that stays readable there would be no sleep at all.
     @Override
     public void unpark() {
         Words.WORD.setOpaque(in, RingMemory.PARKED, 0L);
         long unused = EventFd.drain(link.doorbell());
     }
 
+    /// One host: the hang-up and the pidfd tell more than silence could.
     @Override
     public long silence() {
         return 0;
@@ -378,6 +424,7 @@ final class ShmRingLane implements Lane {
         return failure != null ? failure : link.lost();
     }
 
+    /// The first reason stays.
     private void fail(String reason) {
         if (failure == null) {
             failure = reason;

@@ -26,10 +26,19 @@ abstract sealed class ShmWindow implements Window permits DirectWindow, CmaWindo
 
     private final ShmWindows owner;
     private final String path;
+
+    /// This side's page of announcements on the link.
     private final MemorySegment hazards;
+
+    /// The owner's table, read-only.
     private final MemorySegment table;
+
+    /// The word that names this region among the announcements.
     private final long announcement;
+
+    /// Where the region's entry lies in the table, and what it holds while the region is open.
     private final long entryAt;
+
     private final long openEntry;
     final long size;
     final boolean readable;
@@ -60,6 +69,8 @@ abstract sealed class ShmWindow implements Window permits DirectWindow, CmaWindo
         return path;
     }
 
+    /// The compare-and-set in [HazardPage#enter] is a full fence, so the owner that closes the
+    /// entry and then looks for announcements finds this one, or this look finds the entry closed.
     @Override
     public final int enter() {
         if (closed) {
@@ -83,10 +94,13 @@ abstract sealed class ShmWindow implements Window permits DirectWindow, CmaWindo
         return (long) Words.WORD.getAcquire(table, entryAt) == openEntry && !closed;
     }
 
+    /// Written so that no sum can overflow.
     final boolean isInside(long offset, long length) {
         return offset >= 0 && length >= 0 && offset <= size - length;
     }
 
+    /// @return bytes between two looks. Large slices use stores that bypass the cache, which pays
+    ///     once the bytes would not stay in it anyway: 26 GB/s instead of 22 for 64 MiB
     static long slice(long length) {
         return length >= LARGE ? LARGE_SLICE : SLICE;
     }

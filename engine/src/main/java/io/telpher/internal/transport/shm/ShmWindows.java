@@ -26,15 +26,23 @@ final class ShmWindows implements Windows {
     private final ShmEndpoint endpoint;
     private final ShmLink link;
     private final PeerAddress peer;
+
+    /// The peer when it lives in this process, else null. Incarnation and pid must both fit: a
+    /// process that was forked off this one knows the same incarnations.
     private final @Nullable ShmEndpoint local;
+
     private final ProcessMemory process;
+
+    // Why a path is not possible, null when it is: decided once, and shown by explain().
     private final @Nullable String noSelf;
     private final @Nullable String noMapped;
     private final @Nullable String noCma;
 
-    // Guarded by this.
+    // Guarded by this. Windows that have not been closed yet; whoever takes one out closes it.
     private final Set<ShmWindow> open = new HashSet<>();
     private boolean closed;
+
+    /// Some thread never left a window: the link's pages, where it is still announced, must stay.
     private boolean leaking;
 
     private ShmWindows(ShmEndpoint endpoint, ShmLink link, PeerAddress peer) {
@@ -52,6 +60,8 @@ final class ShmWindows implements Windows {
         noCma = probed == null || greeting.dumpable() ? probed : probed + " (it is not dumpable)";
     }
 
+    /// Finds out what is possible. Costs one or two system calls, for `cma`.
+    ///
     /// @return null when no path to the peer's memory is left
     static @Nullable ShmWindows of(ShmEndpoint endpoint, ShmLink link, PeerAddress peer) {
         ShmWindows windows = new ShmWindows(endpoint, link, peer);
@@ -63,10 +73,13 @@ final class ShmWindows implements Windows {
         return windows;
     }
 
+    /// @return null when this side's options allow the path; the owner's are asked when it answers
     private @Nullable String forbidden(String path) {
         return endpoint.allows(path) ? null : "not among the option 'paths'";
     }
 
+    /// Tries `self`, then whichever of `mapped` and `cma` the owner chooses; a file that cannot be
+    /// mapped here is asked for again by `cma`.
     @Override
     public Window open(RemoteMemory memory, Deadline deadline) {
         if (memory.incarnation() != link.greeting().incarnation()) {
@@ -95,6 +108,8 @@ final class ShmWindows implements Windows {
         }
     }
 
+    /// The owner's segment itself. The hazard slots work as between processes, through the same two
+    /// mappings, so there is one way to close a region.
     private ShmWindow openLocal(ShmEndpoint owner, RemoteMemory memory) {
         LocalRegion region = owner.lend(memory.region(), memory.generation(), memory.key());
         if (region == null) {
@@ -111,6 +126,7 @@ final class ShmWindows implements Windows {
         return new DirectWindow(this, link, "self", memory, access, region.segment(), null);
     }
 
+    /// Asks the owner over the socket and does what it answers, if that was asked for.
     private ShmWindow ask(RemoteMemory memory, int paths, Deadline deadline) {
         if (paths == 0) {
             throw new TelpherException.Unsupported(memory + ": " + explain());
@@ -144,6 +160,8 @@ final class ShmWindows implements Windows {
         }
     }
 
+    /// Maps the owner's file and makes the page tables, as far as the deadline allows: the first
+    /// copy then runs at the speed of all others.
     private ShmWindow map(RemoteMemory memory, RegionExchange.Answer answer, Deadline deadline) {
         Access access = answer.access();
         int protection = Memory.PROT_READ | (access.canWrite() ? Memory.PROT_WRITE : 0);
@@ -165,6 +183,7 @@ final class ShmWindows implements Windows {
                 mapping);
     }
 
+    /// @return what a refusal means to the program
     private TelpherException refusal(RemoteMemory memory, RegionExchange.Status status) {
         return switch (status) {
             case STALE -> new TelpherException.StaleRegion(memory + " was closed by its owner");
@@ -178,6 +197,7 @@ final class ShmWindows implements Windows {
         };
     }
 
+    /// Lists a new window, unless all were closed while it was opened.
     private ShmWindow add(ShmWindow window) {
         synchronized (this) {
             if (!closed) {
@@ -216,6 +236,8 @@ final class ShmWindows implements Windows {
         return reason == null ? "yes" : "no, " + reason;
     }
 
+    /// Closes every window, which waits for the threads inside, before the link is let go: when the
+    /// peer sees the hang-up, nobody here touches its memory any more.
     @Override
     public void close() {
         Set<ShmWindow> rest;

@@ -24,8 +24,14 @@ final class UnixChannel implements Channel {
     private final String text;
 
     // Guarded by this.
+
+    /// Calls in progress; the descriptor is not closed under them, since its number could come to
+    /// mean something else.
     private int users;
+
     private boolean closed;
+
+    /// The descriptor is not this object's any more: handed over, or closed.
     private boolean given;
 
     UnixChannel(int fd, String text) {
@@ -115,6 +121,7 @@ final class UnixChannel implements Channel {
         }
     }
 
+    /// Waits until the socket may be ready; what is wrong with it shows in the next call on it.
     private void await(int events, Deadline deadline, String doing) {
         int left = deadline.leftMillis();
         if (left == 0) {
@@ -124,13 +131,14 @@ final class UnixChannel implements Channel {
         if (result < 0 && result != -Errno.EINTR) {
             throw broken(doing, Errno.describe(-result));
         }
-        // Hang-ups and errors show in the next send or receive.
     }
 
+    /// @return the failure of a stream that ended or broke
     private TelpherException broken(String doing, String why) {
         return new TelpherException.PeerLost(text + ": " + why + " while " + doing);
     }
 
+    /// Closes descriptors that nobody will use.
     static void closeAll(int[] descriptors) {
         for (int descriptor : descriptors) {
             Mapping.closeDescriptor(descriptor);

@@ -21,6 +21,7 @@ import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 
 class ShmRingLaneTest {
@@ -36,7 +37,9 @@ class ShmRingLaneTest {
                 ShmHarness two = new ShmHarness();
                 ShmHarness.Pair pair = ShmHarness.pair(one, two)) {
             RingPeer right = new RingPeer(pair.right().lane(), seed + 1, seed, FRAMES, FRAMES);
-            CompletableFuture<Long> parks = CompletableFuture.supplyAsync(right::run);
+            // The late start makes sure that somebody sleeps.
+            Executor later = CompletableFuture.delayedExecutor(50, TimeUnit.MILLISECONDS);
+            CompletableFuture<Long> parks = CompletableFuture.supplyAsync(right::run, later);
             long left = new RingPeer(pair.left().lane(), seed, seed + 1, FRAMES, FRAMES).run();
             assertThat(parks.get(100, TimeUnit.SECONDS) + left).as("seed " + seed).isPositive();
         }
