@@ -64,6 +64,11 @@ abstract class ConnectionCore {
     private boolean buried;
     private final List<String> notesOnPaths = new ArrayList<>();
     private int noteBytesOwed;
+
+    /// Large notifications that are arriving in parts, guarded by the lock.
+    private final LongMap<byte[]> parts = new LongMap<>();
+
+    private volatile boolean partsComing;
     private int eagerLimit = Outbound.EAGER;
     private long directBytes;
     long lastMoved;
@@ -581,7 +586,12 @@ abstract class ConnectionCore {
     void answer(int type, LaneState s) {
         if (type == Frame.PONG) {
             s.pongDue = true;
-            outbound.urgent();
+            lock.lock();
+            try {
+                outbound.urgent();
+            } finally {
+                lock.unlock();
+            }
         }
     }
 
@@ -823,27 +833,73 @@ abstract class ConnectionCore {
         waiters.wake();
     }
 
+    /// The large notification of which a part has come. Its parts may come over more than one lane,
+    /// when one dies; one thread at a time fills it in, since the sender fences lanes before.
+    ///
+    /// @return its bytes, or null when the peer broke the protocol
+    byte @Nullable [] parts(long transfer, int size) {
+        lock.lock();
+        try {
+            byte[] note = parts.get(transfer);
+            if (note == null) {
+                if (parts.size() >= 4) {
+                    violated("more than 4 large notifications at a time");
+                    return null;
+                }
+                note = new byte[size];
+                parts.put(transfer, note);
+                partsComing = true;
+            }
+            if (note.length != size) {
+                violated("a notification that changes its size");
+                return null;
+            }
+            return note;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /// Takes the parts of a notification whose end has come.
+    byte @Nullable [] takeParts(long transfer) {
+        if (!partsComing) {
+            return null;
+        }
+        lock.lock();
+        try {
+            byte[] note = parts.remove(transfer);
+            partsComing = parts.size() > 0;
+            return note;
+        } finally {
+            lock.unlock();
+        }
+    }
+
     @Nullable Notification takeNotification() {
         if (notes.size() == 0) {
             return null;
         }
         byte[] payload;
+        boolean credits;
         lock.lock();
         try {
             if (notes.size() == 0) {
                 return null;
             }
             payload = new byte[notes.peekLength()];
-            takeNote(MemorySegment.ofArray(payload), payload.length);
+            credits = takeNote(MemorySegment.ofArray(payload), payload.length);
         } finally {
             lock.unlock();
         }
-        afterwards();
+        if (credits) {
+            afterwards();
+        }
         return new Notification(payload);
     }
 
     int takeNotification(MemorySegment into) {
         int length;
+        boolean credits;
         lock.lock();
         try {
             if (notes.size() == 0) {
@@ -855,23 +911,29 @@ abstract class ConnectionCore {
                         "the notification has %d bytes, the buffer %d"
                                 .formatted(length, into.byteSize()));
             }
-            takeNote(into, length);
+            credits = takeNote(into, length);
         } finally {
             lock.unlock();
+        }
+        if (credits) {
+            afterwards();
         }
         return length;
     }
 
-    private void takeNote(MemorySegment into, int length) {
+    /// @return whether credits have to go out
+    private boolean takeNote(MemorySegment into, int length) {
         if (notes.take(into)) {
             outbound.enqueue(outbound.control(Frame.CREDIT, 0, 0, 0).with(Frame.C, 1));
-            return;
+            return true;
         }
         noteBytesOwed += length + Outbound.NOTE_OVERHEAD;
         if (noteBytesOwed >= Outbound.NOTE_CREDITS / 4) {
             outbound.enqueue(outbound.control(Frame.CREDIT, 0, 0, 0).with(Frame.B, noteBytesOwed));
             noteBytesOwed = 0;
+            return true;
         }
+        return false;
     }
 
     // --- names ----------------------------------------------------------------------------------

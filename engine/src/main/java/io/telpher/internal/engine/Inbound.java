@@ -10,9 +10,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.VarHandle;
 import java.nio.charset.StandardCharsets;
-import java.util.HashMap;
 import java.util.HashSet;
-import java.util.Map;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
@@ -37,9 +35,6 @@ final class Inbound implements Receiver {
 
     /// Transfers whose data was refused on this lane and whose tail follows: it must not fire.
     private final Set<Long> refused = new HashSet<>();
-
-    /// Large notifications that are arriving in parts.
-    private final Map<Long, byte[]> notes = new HashMap<>();
 
     Inbound(ConnectionImpl connection, LaneState lane) {
         this.connection = connection;
@@ -331,7 +326,7 @@ final class Inbound implements Receiver {
     private void endTail(MemorySegment h, long at, MemorySegment p, long pAt, int length) {
         long transfer = Frame.field(h, at, Frame.TRANSFER);
         int flags = Frame.flags(h, at);
-        byte[] parts = notes.isEmpty() ? null : notes.remove(transfer);
+        byte[] parts = connection.takeParts(transfer);
         if (!refused.isEmpty() && refused.remove(transfer)) {
             creditDropped(h, at, length);
             return;
@@ -420,17 +415,8 @@ final class Inbound implements Receiver {
             refuse(h, at, false, 0, 0);
             return;
         }
-        byte[] note = notes.get(transfer);
+        byte[] note = connection.parts(transfer, (int) size);
         if (note == null) {
-            if (notes.size() >= 4) {
-                connection.violated("more than 4 large notifications at a time");
-                return;
-            }
-            note = new byte[(int) size];
-            notes.put(transfer, note);
-        }
-        if (note.length != size) {
-            connection.violated("a notification that changes its size");
             return;
         }
         MemorySegment.copy(p, ValueLayout.JAVA_BYTE, pAt, note, (int) offset, length);
@@ -575,6 +561,7 @@ final class Inbound implements Receiver {
                     if (refused != null) {
                         refused.held.remove(b);
                         refused.heldCount = refused.held.size();
+                        connection.keeper.known(refused);
                         connection.outbound.acknowledge(refused);
                     }
                 }

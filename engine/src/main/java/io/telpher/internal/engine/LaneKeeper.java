@@ -25,6 +25,9 @@ final class LaneKeeper {
 
     /// Confirmations are looked for at every eighth idle poll.
     private static final int LOOK = 7;
+
+    /// While a peer never pauses, its confirmation is looked at every so many polls.
+    private static final int BUSY_LOOK = 31;
     private static final long UNREPORTED_BYTES = 4 << 20;
 
     /// A lane that confirmed nothing for so long, while another was heard, is given up.
@@ -97,7 +100,7 @@ final class LaneKeeper {
 
     /// Whether the peer should hear how far it came: when it waits, when much has piled up, or when
     /// nothing else is to do.
-    private static boolean due(LaneState s, int n) {
+    private boolean due(LaneState s, int n) {
         if (s.received() == s.reported) {
             return false;
         }
@@ -107,7 +110,15 @@ final class LaneKeeper {
                 || s.unreportedBytes >= UNREPORTED_BYTES) {
             s.urgent = false;
             s.unreportedBytes = 0;
-            return s.heldCount == 0 || s.reportable() > s.reported;
+            if (s.heldCount == 0) {
+                return true;
+            }
+            lock.lock();
+            try {
+                return s.reportable() > s.reported;
+            } finally {
+                lock.unlock();
+            }
         }
         return false;
     }
@@ -136,9 +147,10 @@ final class LaneKeeper {
             }
         }
         long unconfirmed = s.sent - s.acked;
-        if (n == 0
-                && unconfirmed != 0
-                && ((++s.looks & LOOK) == 0 || unconfirmed >= LaneState.WINDOW / 2)) {
+        if (unconfirmed != 0
+                && (n == 0
+                        ? (++s.looks & LOOK) == 0 || unconfirmed >= LaneState.WINDOW / 2
+                        : (++s.busyLooks & BUSY_LOOK) == 0)) {
             long upTo = s.lane.confirmed();
             if (upTo != s.acked) {
                 // A refusal was published before the confirmation that covers it: take it in first.
@@ -191,7 +203,6 @@ final class LaneKeeper {
 
     /// Closes a lane under both tokens.
     void close(LaneState s) {
-        connection.unwatch(s);
         s.sendToken.take();
         s.pollToken.take();
         try {
@@ -199,6 +210,10 @@ final class LaneKeeper {
                 s.closed = true;
                 s.encoded = false;
                 s.payloadOwner = null;
+                // Under the poll token as arming is: a descriptor that is closed while it is
+                // watched
+                // would stay in the tables, and its number may be another lane's soon.
+                connection.unwatch(s);
                 s.lane.close();
             }
         } finally {
@@ -232,6 +247,13 @@ final class LaneKeeper {
             }
             answerFence(s);
         }
+        for (LaneState s : outbound.lanes()) {
+            if (!s.dead && !s.lane.confirmsNatively()) {
+                // What was said of this lane over one that died may not have arrived.
+                s.reported = 0;
+                outbound.acknowledge(s);
+            }
+        }
     }
 
     /// The peer wants a lane to end. Under a poll token, so the lane itself is closed later.
@@ -253,6 +275,15 @@ final class LaneKeeper {
         }
     }
 
+    /// A refusal of a lane has become known: the answer to a fence may have waited for it. Under
+    /// the
+    /// lock.
+    void known(LaneState s) {
+        if (s.fenceOwed) {
+            burials = true;
+        }
+    }
+
     private void answerFence(LaneState s) {
         if (s.fenceOwed && s.closed && s.held.isEmpty()) {
             s.fenceOwed = false;
@@ -265,7 +296,7 @@ final class LaneKeeper {
         if (s.fenced) {
             return true;
         }
-        if (!s.dead) {
+        if (!s.dead || !s.closed) {
             return false;
         }
         s.fenced = true;
@@ -326,9 +357,9 @@ final class LaneKeeper {
         for (LaneState s : outbound.lanes()) {
             if (!s.dead
                     && !s.lane.confirmsNatively()
-                    && (suspicious || now - s.heardAt > liveness / 3)) {
+                    && (suspicious || now - Math.max(s.heardAt, s.pingedAt) > liveness / 3)) {
                 s.pingDue = true;
-                s.heardAt = suspicious ? s.heardAt : now;
+                s.pingedAt = now;
                 outbound.urgent();
             }
         }
@@ -359,6 +390,7 @@ final class LaneKeeper {
         }
         after[at] = added;
         added.heardAt = System.nanoTime();
+        added.pingedAt = added.heardAt;
         outbound.lanes(after);
         return added;
     }

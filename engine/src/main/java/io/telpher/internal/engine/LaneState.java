@@ -107,6 +107,9 @@ final class LaneState {
     int skipped;
     int looks;
 
+    /// Polls that brought something since the confirmation was looked at.
+    int busyLooks;
+
     // --- written under the send token
     long framesSent;
     long bytesSent;
@@ -141,6 +144,7 @@ final class LaneState {
 
     long framesSeen;
     long heardAt;
+    long pingedAt;
 
     /// @return how many sequenced frames were handled
     long received() {
