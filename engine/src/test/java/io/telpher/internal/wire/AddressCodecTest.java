@@ -1,0 +1,93 @@
+package io.telpher.internal.wire;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.telpher.EndpointAddress;
+import io.telpher.spi.HostIdentity;
+import io.telpher.spi.Locator;
+import io.telpher.spi.PeerAddress;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Random;
+import org.junit.jupiter.api.Test;
+
+class AddressCodecTest {
+    private static final byte[] SECRET = "0123456789abcdef".getBytes(StandardCharsets.UTF_8);
+
+    private static AddressCodec.Address random(Random random) {
+        List<Locator> locators = new ArrayList<>();
+        for (int i = random.nextInt(5); i > 0; i--) {
+            byte[] data = new byte[random.nextInt(300)];
+            random.nextBytes(data);
+            locators.add(new Locator("t" + i, data, "text " + i));
+        }
+        byte[] secret = new byte[random.nextInt(64)];
+        random.nextBytes(secret);
+        return new AddressCodec.Address(
+                secret,
+                new PeerAddress(
+                        random.nextLong(),
+                        new HostIdentity(
+                                "boot-" + random.nextInt(),
+                                random.nextInt(),
+                                random.nextLong(),
+                                random.nextLong()),
+                        List.copyOf(locators)));
+    }
+
+    @Test
+    void whatIsEncodedIsDecoded() {
+        long seed = Long.getLong("telpher.test.seed", System.nanoTime());
+        System.out.println("AddressCodecTest seed " + seed);
+        Random random = new Random(seed);
+        for (int i = 0; i < 500; i++) {
+            AddressCodec.Address address = random(random);
+            AddressCodec.Address decoded = AddressCodec.decode(AddressCodec.encode(address));
+            assertThat(decoded.peer()).isEqualTo(address.peer());
+            assertThat(decoded.secret()).isEqualTo(address.secret());
+        }
+    }
+
+    @Test
+    void damagedAddressesAreRefusedOrDecodedButNeverAnythingElse() {
+        long seed = Long.getLong("telpher.test.seed", System.nanoTime());
+        System.out.println("AddressCodecTest seed " + seed);
+        Random random = new Random(seed);
+        for (int i = 0; i < 20_000; i++) {
+            byte[] bytes = AddressCodec.encode(random(random));
+            if (random.nextBoolean()) {
+                bytes = Arrays.copyOf(bytes, random.nextInt(bytes.length));
+            }
+            for (int flips = random.nextInt(4); flips > 0 && bytes.length > 0; flips--) {
+                bytes[random.nextInt(bytes.length)] = (byte) random.nextInt();
+            }
+            try {
+                AddressCodec.decode(bytes);
+            } catch (IllegalArgumentException expected) {
+                assertThat(expected).hasMessageContaining("address");
+            }
+        }
+    }
+
+    @Test
+    void theTextFormLeadsBackAndToStringHidesTheSecret() {
+        EndpointAddress address = EndpointAddress.of("example.org", 7070, SECRET);
+        assertThat(EndpointAddress.parse(address.text())).isEqualTo(address);
+        assertThat(address.toString()).contains("example.org:7070").doesNotContain("0123456789");
+        assertThat(EndpointAddress.of("fe80::1%eth0", 1, SECRET).toString())
+                .contains("[fe80::1%eth0]:1");
+    }
+
+    @Test
+    void nonsenseIsNamed() {
+        assertThatThrownBy(() -> EndpointAddress.parse("10.0.0.1:80"))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("EndpointAddress.of");
+        assertThatThrownBy(() -> EndpointAddress.of("host", 0, SECRET))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("port 0");
+    }
+}
