@@ -163,6 +163,9 @@ final class Bench {
         if (stage.traffic() != Traffic.PAIR) {
             return;
         }
+        if (stage.rails().size() > 1) {
+            sumOfRails(part);
+        }
         StringBuilder line = new StringBuilder();
         for (Op op : options.ops()) {
             for (Phase.Style style : styles(op)) {
@@ -183,6 +186,27 @@ final class Bench {
             }
         }
         table.remark("  bytes allocated per operation: " + line);
+    }
+
+    /// Compares all rails together with each of them alone.
+    private void sumOfRails(Plan.Part part) {
+        Stage stage = part.stage();
+        Case test = part.cases().getLast();
+        double seconds = Math.max(1, options.seconds());
+        double together = meter.measure(test, seconds).gbps();
+        double sum = 0;
+        for (String rail : stage.rails()) {
+            crew.leave();
+            crew.open(stage.withRails(List.of(rail)));
+            Row alone = meter.measure(test, seconds);
+            json.metric(test + " over rail " + rail, alone.gbps(), "GB/s", null);
+            table.remark("  rail %s alone: %s GB/s".formatted(rail, Table.figure(alone.gbps())));
+            sum += alone.gbps();
+        }
+        table.remark(
+                "  all rails together: %s GB/s, %s of their sum"
+                        .formatted(Table.figure(together), Spread.percent(together / sum)));
+        json.metric("sum of rails, " + test, together, "GB/s", sum);
     }
 
     private static List<Phase.Style> styles(Op op) {

@@ -308,7 +308,9 @@ public final class BenchCommand implements Callable<Integer> {
             try (Crew crew = new Crew();
                     Progress progress = new Progress()) {
                 CrewFactory.fill(crew, options, connect, cores, table);
+                Disturbance disturbance = new Disturbance();
                 new Bench(options, crew, peers, table, lines, progress).run();
+                disturbance.report(table, lines);
             }
         }
         table.remark("");

@@ -154,6 +154,8 @@ final class FigureList {
                     pieces("tcp-pieces", "tcp", 1.2, 0.5),
                     loaded("tcp-loaded", "tcp"),
                     allocated("tcp-allocated", "tcp"),
+                    rails("rails-equal", "of equal rates"),
+                    rails("rails-1:2", "of rates 1:2"),
                     alone(
                             "incast-shm",
                             "eight senders into one, shm, Jain's index",
@@ -326,6 +328,17 @@ final class FigureList {
     private static Figure alone(
             String name, String what, double bar, double aim, Better better, String unit) {
         return new Figure(name, what, bar, aim, better, unit, ALONE);
+    }
+
+    private static Figure rails(String name, String rates) {
+        return alone(
+                name,
+                "TCP over two rate-limited links %s, one write of 256 MiB / sum of both rates"
+                        .formatted(rates),
+                0.95,
+                0.98,
+                Better.HIGHER,
+                "x");
     }
 
     private static Row message(FigureRound round, String path, Op op) {

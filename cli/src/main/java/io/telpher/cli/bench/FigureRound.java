@@ -42,6 +42,11 @@ final class FigureRound {
         this.number = number;
     }
 
+    /// @return which round, from 1
+    int number() {
+        return number;
+    }
+
     /// Remembers what a supplier gives, under a name.
     @SuppressWarnings("unchecked")
     private <T> T once(String key, Supplier<T> measured) {

@@ -11,12 +11,15 @@ import java.util.Map;
 final class Figures {
     private static final int IDLE_CONNECTIONS = 64;
     private static final int INCAST_RANKS = 9;
+    private static final double PATIENCE_SECONDS = 2;
 
     private final BenchOptions options;
     private final List<String> names;
     private final List<Integer> cores;
     private final Table table;
     private final JsonLines json;
+    private final Map<String, Double> rails = new LinkedHashMap<>();
+    private final Map<String, IdleMeter.Result> idle = new LinkedHashMap<>();
 
     Figures(
             BenchOptions options,
@@ -42,66 +45,100 @@ final class Figures {
         chosen.forEach(figure -> values.put(figure, new ArrayList<>()));
         Comparison comparison = new Comparison();
         List<String> failures = new ArrayList<>();
-        BenchOptions pair = options;
-        try (Progress progress = new Progress();
-                Crew crew = new Crew()) {
-            CrewFactory.fill(crew, pair, null, cores, table);
-            RowMeter meter = new RowMeter(crew);
-            for (int number = 1; number <= options.rounds(); number++) {
-                FigureRound round =
-                        new FigureRound(
-                                crew, meter, peers, json, progress, comparison, options, number);
-                for (Figure figure : chosen) {
-                    if (figure.source() != FigureList.ALONE) {
-                        measure(figure, round, values, failures);
-                    }
-                }
-                round.leave();
-            }
+        Disturbance disturbance = new Disturbance();
+        try (Progress progress = new Progress()) {
+            rounds(chosen, peers, progress, comparison, values, failures);
         }
-        alone(chosen, values);
+        alone(chosen, values, failures);
         report(values);
         comparison.report(table, json);
+        disturbance.report(table, json);
         if (options.markdown() != null) {
-            Markdown.write(options.markdown(), values, options.rounds());
+            Markdown.write(options.markdown(), values, options.rounds(), disturbance.share());
         }
         if (!failures.isEmpty()) {
             throw new BenchFailure(String.join("; ", failures));
         }
     }
 
-    private void measure(
-            Figure figure,
-            FigureRound round,
+    /// After a failure the processes are started anew, so that the other figures are still
+    /// measured.
+    private void rounds(
+            List<Figure> chosen,
+            Peers peers,
+            Progress progress,
+            Comparison comparison,
             Map<Figure, List<Double>> values,
             List<String> failures) {
-        try {
-            add(values, figure, figure.source().measure(round));
-        } catch (TelpherException e) {
-            round.leave();
-            String failure = figure.name() + ": " + e.getMessage();
-            if (!failures.contains(failure)) {
+        List<Figure> shared = chosen.stream().filter(f -> f.source() != FigureList.ALONE).toList();
+        int next = 0;
+        int total = shared.size() * options.rounds();
+        while (next < total) {
+            try (Crew crew = new Crew()) {
+                CrewFactory.fill(crew, options, null, cores, table);
+                RowMeter meter = new RowMeter(crew);
+                FigureRound round = null;
+                for (; next < total; next++) {
+                    int number = 1 + next / shared.size();
+                    if (round == null || round.number() != number) {
+                        if (round != null) {
+                            round.leave();
+                        }
+                        round =
+                                new FigureRound(
+                                        crew,
+                                        meter,
+                                        peers,
+                                        json,
+                                        progress,
+                                        comparison,
+                                        options,
+                                        number);
+                    }
+                    Figure figure = shared.get(next % shared.size());
+                    Disturbance.awaitQuiet(PATIENCE_SECONDS);
+                    add(values, figure, figure.source().measure(round));
+                }
+            } catch (TelpherException | BenchFailure e) {
+                String failure = shared.get(next % shared.size()).name() + ": " + e.getMessage();
                 failures.add(failure);
                 table.remark(failure);
+                next++;
             }
         }
     }
 
     /// Figures with processes of their own.
-    private void alone(List<Figure> chosen, Map<Figure, List<Double>> values) {
+    private void alone(
+            List<Figure> chosen, Map<Figure, List<Double>> values, List<String> failures) {
         for (Figure figure : chosen) {
-            String path = figure.name().endsWith("tcp") ? "tcp" : "mapped";
-            if (figure.name().startsWith("incast")) {
-                add(values, figure, incast(path));
-            } else if (figure.name().startsWith("idle")) {
-                add(values, figure, idle(path).cpuShare() * 100);
-            } else if (figure.name().startsWith("memory")) {
-                IdleMeter.Result idle = idle(path);
-                add(values, figure, (idle.heapBytes() + idle.nativeBytes()) / 1024);
-            } else if (figure.name().startsWith("threads")) {
-                IdleMeter.Result idle = idle(path);
-                add(values, figure, (double) idle.threads() - idle.threadsAtOne());
+            try {
+                alone(figure, values);
+            } catch (TelpherException | BenchFailure e) {
+                failures.add(figure.name() + ": " + e.getMessage());
+                table.remark(failures.getLast());
             }
+        }
+    }
+
+    private void alone(Figure figure, Map<Figure, List<Double>> values) {
+        String path = figure.name().endsWith("tcp") ? "tcp" : "mapped";
+        if (figure.name().startsWith("rails-")) {
+            if (rails.isEmpty()) {
+                rails.putAll(VethBench.measure());
+            }
+            String rates = figure.name().substring("rails-".length());
+            add(values, figure, rails.getOrDefault(rates, Double.NaN));
+        } else if (figure.name().startsWith("incast")) {
+            add(values, figure, incast(path));
+        } else if (figure.name().startsWith("idle")) {
+            add(values, figure, idle(path).cpuShare() * 100);
+        } else if (figure.name().startsWith("memory")) {
+            IdleMeter.Result found = idle(path);
+            add(values, figure, (found.heapBytes() + found.nativeBytes()) / 1024);
+        } else if (figure.name().startsWith("threads")) {
+            IdleMeter.Result found = idle(path);
+            add(values, figure, (double) found.threads() - found.threadsAtOne());
         }
     }
 
@@ -136,8 +173,6 @@ final class Figures {
             return row.fairness();
         }
     }
-
-    private final Map<String, IdleMeter.Result> idle = new LinkedHashMap<>();
 
     private IdleMeter.Result idle(String path) {
         return idle.computeIfAbsent(

@@ -18,10 +18,10 @@ final class Markdown {
     private Markdown() {}
 
     /// Replaces the part between the markers; appends it, with markers, where there are none.
-    static void write(Path file, Map<Figure, List<Double>> values, int rounds) {
+    static void write(Path file, Map<Figure, List<Double>> values, int rounds, double others) {
         try {
             String before = Files.exists(file) ? Files.readString(file) : "# Benchmarks\n";
-            Files.writeString(file, replace(before, table(values, rounds)));
+            Files.writeString(file, replace(before, table(values, rounds, others)));
         } catch (IOException e) {
             throw new BenchFailure("cannot write " + file + ": " + e.getMessage(), e);
         }
@@ -37,11 +37,20 @@ final class Markdown {
         return document.substring(0, begin) + marked + document.substring(end + END.length());
     }
 
-    static String table(Map<Figure, List<Double>> values, int rounds) {
+    static String table(Map<Figure, List<Double>> values, int rounds, double others) {
         StringBuilder text = new StringBuilder();
         text.append(
-                "Measured on %s by telpher %s: %s; median (least to greatest) of %d rounds.\n\n"
-                        .formatted(LocalDate.now(), Machine.version(), Machine.describe(), rounds));
+                """
+                Measured on %s by telpher %s: %s; median (least to greatest) of %d rounds, while \
+                other programs used %s of the processors.
+
+                """
+                        .formatted(
+                                LocalDate.now(),
+                                Machine.version(),
+                                Machine.describe(),
+                                rounds,
+                                Spread.percent(others)));
         text.append("| what | bar | aim | measured | |\n|---|---|---|---|---|\n");
         values.forEach(
                 (figure, found) -> {

@@ -62,6 +62,11 @@ record Stage(
         return transportOf(path);
     }
 
+    /// @return the same over other network interfaces
+    Stage withRails(List<String> value) {
+        return new Stage(path, memory, lanes, value, traffic, direction, ranks, room, waiting);
+    }
+
     Message encode() {
         return Message.of("open")
                 .with("path", path)

@@ -7,6 +7,7 @@ import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.LocalDate;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -118,6 +119,17 @@ class OutputTest {
         assertThat(Table.figure(0.0001)).isEqualTo("0.000100");
         assertThat(Table.figure(0)).isEqualTo("0");
         assertThat(Table.figure(Double.NaN)).isEqualTo("-");
+    }
+
+    @Test
+    void markdownShowsMachineDateAndSpread() {
+        Figure figure =
+                new Figure("n", "8 B / UCX", 1.0, 0.6, Figure.Better.LOWER, "x", round -> 0);
+        assertThat(Markdown.table(Map.of(figure, List.of(0.9, 0.8, 1.1)), 3, 0.02))
+                .startsWith("Measured on " + LocalDate.now() + " by telpher ")
+                .contains(Machine.describe(), "of 3 rounds", "other programs used 2.0 %")
+                .endsWith(
+                        "| 8 B / UCX | at most 1x | 0.6x | 0.9000 (0.8000 to 1.100) x | reached |\n");
     }
 
     @Test

@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.within;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.util.Map;
 import java.util.Objects;
 import org.junit.jupiter.api.Test;
 
@@ -55,6 +56,17 @@ class PeerOutputTest {
         assertThat(CpuTimes.parse("0m0.000000s 0m0.000000s\n0m0.010000s 0m0.020000s\n"))
                 .isCloseTo(0.03, within(1e-9));
         assertThat(CpuTimes.parse("nothing")).isNaN();
+    }
+
+    @Test
+    void setsWhatBothLinksCarriedAgainstTheirRates() {
+        String json =
+                "{\"metric\":\"equal: sum of rails, write of 256M at depth 1\",\"value\":0.48,\"x\":1}\n"
+                        + "{\"metric\":\"equal: configured rates\",\"value\":0.5000,\"x\":null}\n"
+                        + "{\"metric\":\"1:2: configured rates\",\"value\":0.75}\n";
+        Map<String, Double> shares = VethBench.parse(json);
+        assertThat(shares.get("equal")).isCloseTo(0.96, within(1e-9));
+        assertThat(shares.get("1:2")).isNaN();
     }
 
     @Test
