@@ -57,6 +57,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     private final LinkedBlockingQueue<ConnectionImpl> accepted = new LinkedBlockingQueue<>();
     private final Map<String, RemoteMemory> published = new ConcurrentHashMap<>();
     private final Map<String, List<Asked>> asked = new ConcurrentHashMap<>();
+    private final HostIdentity host = HostIdentity.here();
     private final EndpointAddress address;
     private volatile boolean closed;
 
@@ -137,7 +138,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         for (Opened opened : transports) {
             locators.addAll(opened.endpoint().locators());
         }
-        return new PeerAddress(incarnation, Host.IDENTITY, List.copyOf(locators));
+        return new PeerAddress(incarnation, host, List.copyOf(locators));
     }
 
     // --- what the parts share -------------------------------------------------------------------
@@ -419,10 +420,5 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     @Override
     public String toString() {
         return "Endpoint[%016x]".formatted(incarnation);
-    }
-
-    /// Facts about this process, found out once.
-    private static final class Host {
-        static final HostIdentity IDENTITY = HostFacts.read();
     }
 }

@@ -64,7 +64,7 @@ final class ShmEndpoint implements TransportEndpoint {
 
     /// Starts to listen. From then on the progress thread takes in who connects.
     static ShmEndpoint open(EndpointContext context) {
-        HostIdentity host = LocalHost.read();
+        HostIdentity host = HostIdentity.here();
         ShmListener listener =
                 ShmListener.open(context.incarnation(), context.options().socketDirectory(), host);
         ShmEndpoint endpoint;

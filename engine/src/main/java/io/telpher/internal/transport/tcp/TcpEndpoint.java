@@ -13,13 +13,10 @@ import io.telpher.spi.PeerAddress;
 import io.telpher.spi.Role;
 import io.telpher.spi.Route;
 import io.telpher.spi.TransportEndpoint;
-import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.UnknownHostException;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -137,28 +134,9 @@ final class TcpEndpoint implements TransportEndpoint {
     }
 
     private static TcpRoutes.Proximity proximity(HostIdentity peer) {
-        boolean same =
-                !peer.bootId().isEmpty()
-                        && peer.netNamespace() != 0
-                        && peer.bootId().equals(bootId())
-                        && peer.netNamespace() == netNamespace();
-        return same ? TcpRoutes.Proximity.SAME_NAMESPACE : TcpRoutes.Proximity.ELSEWHERE;
-    }
-
-    private static String bootId() {
-        try {
-            return Files.readString(Path.of("/proc/sys/kernel/random/boot_id")).strip();
-        } catch (IOException e) {
-            return "";
-        }
-    }
-
-    private static long netNamespace() {
-        try {
-            return (Long) Files.getAttribute(Path.of("/proc/self/ns/net"), "unix:ino");
-        } catch (IOException | UnsupportedOperationException e) {
-            return 0;
-        }
+        return HostIdentity.here().sameNetwork(peer)
+                ? TcpRoutes.Proximity.SAME_NAMESPACE
+                : TcpRoutes.Proximity.ELSEWHERE;
     }
 
     @Override

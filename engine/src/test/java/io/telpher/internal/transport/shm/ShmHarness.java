@@ -9,6 +9,7 @@ import io.telpher.internal.memory.SharedMemory;
 import io.telpher.spi.Channel;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.EndpointContext;
+import io.telpher.spi.HostIdentity;
 import io.telpher.spi.Link;
 import io.telpher.spi.LocalRegion;
 import io.telpher.spi.PeerAddress;
@@ -84,7 +85,7 @@ final class ShmHarness implements EndpointContext, AutoCloseable {
     }
 
     PeerAddress address() {
-        return new PeerAddress(incarnation, LocalHost.read(), endpoint.locators());
+        return new PeerAddress(incarnation, HostIdentity.here(), endpoint.locators());
     }
 
     /// Registers memory under the next index.
