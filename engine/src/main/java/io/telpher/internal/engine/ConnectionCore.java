@@ -54,7 +54,10 @@ abstract class ConnectionCore {
 
     private final EndpointImpl endpoint;
     private final long id;
-    private final Arena arena = Arena.ofShared();
+
+    /// Freed by the collector: after the end somebody may still hold a lane's send token.
+    private final Arena arena = Arena.ofAuto();
+
     private final Progress progress;
     private final long spinNanos;
     private volatile EndpointAddress peer;
@@ -148,6 +151,9 @@ abstract class ConnectionCore {
             return;
         }
         progress.activate(self());
+        if (isOver()) {
+            progress.remove(self()); // it may have been buried in between
+        }
     }
 
     /// A way that was not taken, for [#explain()].
@@ -301,7 +307,7 @@ abstract class ConnectionCore {
     /// `op.copying` is set.
     private void throughWindow(Operation op, boolean opened) {
         Direct windows = direct;
-        int result = windows == null ? Direct.NO_WINDOW : windows.run(op);
+        int result = windows == null ? Direct.NO_WINDOW : run(windows, op);
         CounterUpdate counter = op.counter;
         boolean counted = false;
         if (result == Connection.DONE && counter != null && windows != null) {
@@ -393,6 +399,16 @@ abstract class ConnectionCore {
             return true;
         } finally {
             lock.unlock();
+        }
+    }
+
+    /// Whatever happens, the operation has to end.
+    private static int run(Direct windows, Operation op) {
+        try {
+            return windows.run(op);
+        } catch (RuntimeException e) {
+            LOG.log(System.Logger.Level.ERROR, "a copy through a window failed", e);
+            return Connection.FAILED;
         }
     }
 
@@ -510,6 +526,13 @@ abstract class ConnectionCore {
                             "interrupted while waiting for "
                                     + peerText()
                                     + "; what was posted goes on");
+                }
+                if (progress.isCurrent()) {
+                    // A callback waits: nobody else makes progress or ends what is late.
+                    tick(System.nanoTime());
+                    int frames = poll();
+                    LockSupport.parkNanos(self(), frames > 0 ? 1 : 50_000);
+                    continue;
                 }
                 LockSupport.parkNanos(self(), Math.min(left, 100_000_000));
             }
@@ -771,7 +794,7 @@ abstract class ConnectionCore {
     void run(Runnable action) {
         try {
             action.run();
-        } catch (RuntimeException e) {
+        } catch (Throwable e) {
             LOG.log(System.Logger.Level.WARNING, "a callback failed", e);
         }
     }
@@ -962,7 +985,21 @@ abstract class ConnectionCore {
         Operation posted = op;
         afterwards();
         progress.keepTime();
-        waitFor(() -> posted.state() == Operation.ENDED, Long.MAX_VALUE);
+        try {
+            waitFor(() -> posted.state() == Operation.ENDED, Long.MAX_VALUE);
+        } catch (TelpherException interrupted) {
+            lock.lock();
+            try {
+                if (posted.state() == Operation.ENDED) {
+                    table.release(posted);
+                } else {
+                    posted.orphaned = true;
+                }
+            } finally {
+                lock.unlock();
+            }
+            throw interrupted;
+        }
         lock.lock();
         try {
             RemoteMemory found = posted.found;
@@ -1076,6 +1113,9 @@ abstract class ConnectionCore {
     }
 
     public void close() {
+        if (failure == null) {
+            keeper.confirmAll();
+        }
         boolean first;
         lock.lock();
         try {

@@ -87,9 +87,12 @@ final class Direct {
         if (refusal == null) {
             return NOT_OPEN;
         }
-        return refusal instanceof TelpherException.Unsupported
-                ? NO_WINDOW
-                : Failures.reason(refusal);
+        // For want of anything else, frames still do it, and the owner says what is wrong.
+        return switch (refusal) {
+            case TelpherException.StaleRegion ignored -> Connection.STALE;
+            case TelpherException.AccessDenied ignored -> Connection.DENIED;
+            default -> NO_WINDOW;
+        };
     }
 
     /// @return the name of the path to a peer's region, or null while it is not known
@@ -394,10 +397,12 @@ final class Direct {
             }
             try {
                 slot.window = windows.open(memory, deadline);
-            } catch (TelpherException.TimedOut e) {
+            } catch (TelpherException.TimedOut | TelpherException.Cancelled e) {
                 return; // the operation ends by its own deadline; the next one tries again
             } catch (TelpherException e) {
                 slot.refusal = e;
+            } catch (RuntimeException e) {
+                slot.refusal = new TelpherException.Unsupported("cannot open " + memory + ": " + e);
             }
         }
     }

@@ -80,6 +80,14 @@ final class Endings {
 
     /// Ends an operation that nothing touches any more.
     void finish(Operation op, int reason) {
+        TelpherException over = connection.failure();
+        if (over != null && op.isPending()) {
+            // Nothing is DONE after the peer was reported to be lost.
+            op.error = over;
+            boolean first = revoke(op, Failures.reason(over), "");
+            assert first;
+            return;
+        }
         if (op.advance(Operation.PENDING, Operation.ENDED)) {
             op.reason = reason;
             op.quiet = RemoteQuiet.YES;
@@ -171,6 +179,10 @@ final class Endings {
                 return;
             }
             default -> {}
+        }
+        if (op.orphaned) {
+            table.release(op);
+            return;
         }
         TransferImpl transfer = op.transfer;
         if (transfer != null) {

@@ -577,7 +577,14 @@ final class Inbound implements Receiver {
                         connection.found(transfer, memory);
                     }
                 }
-                case Frame.GOODBYE -> connection.peerCloses();
+                case Frame.GOODBYE -> {
+                    // What the peer has confirmed before it left is done.
+                    if (lane.lane.confirmsNatively()) {
+                        boolean good = connection.outbound.applied(lane, lane.lane.confirmed());
+                        assert good || lane.sent >= 0;
+                    }
+                    connection.peerCloses();
+                }
                 default -> connection.violated("frame type " + type);
             }
         } finally {

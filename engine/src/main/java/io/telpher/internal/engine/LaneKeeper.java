@@ -13,6 +13,7 @@ import org.jspecify.annotations.Nullable;
 /// after the peer has closed it too and said how far it came (`FENCE`, `FENCED`): nothing is ever
 /// on two lanes. The last lane's end is the connection's.
 final class LaneKeeper {
+    private static final System.Logger LOG = System.getLogger("io.telpher");
     private static final int BATCH = 64;
 
     /// A bulk lane that brought nothing so often is looked at only every eighth time.
@@ -80,6 +81,9 @@ final class LaneKeeper {
             }
             n = s.lane.poll(s.inbound, BATCH);
             acknowledge = n >= 0 && (s.lane.confirmsNatively() ? confirmBoth(s, n) : due(s, n));
+        } catch (RuntimeException e) {
+            broken(s, e);
+            return 0;
         } finally {
             s.pollToken.giveBack();
         }
@@ -166,6 +170,27 @@ final class LaneKeeper {
         return false;
     }
 
+    /// Says of every lane how far it came: the last chance before this side leaves.
+    void confirmAll() {
+        for (LaneState s : outbound.lanes()) {
+            boolean own = s.lane.confirmsNatively();
+            s.pollToken.take();
+            lock.lock();
+            try {
+                long upTo = s.reportable();
+                if (own && !s.closed && upTo > s.reported) {
+                    s.reported = upTo;
+                    s.lane.confirm(upTo);
+                } else if (!own && !s.dead) {
+                    outbound.acknowledge(s);
+                }
+            } finally {
+                lock.unlock();
+                s.pollToken.giveBack();
+            }
+        }
+    }
+
     // --- ends -----------------------------------------------------------------------------------
 
     /// Marks a lane as dead; it is closed by [#settle()]. May be called with tokens or the lock.
@@ -175,6 +200,14 @@ final class LaneKeeper {
             s.death = why == null ? "closed" : why;
             s.dead = true;
         }
+        burials = true;
+    }
+
+    /// A lane met something that should not be: it ends, rather than meet it again and again.
+    void broken(LaneState s, RuntimeException e) {
+        LOG.log(System.Logger.Level.ERROR, s.name() + " failed", e);
+        s.death = "internal failure: " + e;
+        s.dead = true;
         burials = true;
     }
 

@@ -383,7 +383,8 @@ final class Matcher {
         owe();
         Operation op = channel.receives.get(k);
         if (op == null || !op.isPending()) {
-            // Either the data overtook the request on another lane, or the receive was withdrawn: then
+            // Either the data overtook the request on another lane, or the receive was withdrawn:
+            // then
             // the sender has been told so already.
             return;
         }

@@ -134,6 +134,9 @@ final class Operation implements Window.Guard {
     /// A receive that waits for the sender's consent.
     boolean asking;
 
+    /// Nobody takes its result.
+    boolean orphaned;
+
     long quantum;
     long peerToken;
     long streamBase;
@@ -331,6 +334,7 @@ final class Operation implements Window.Guard {
         copying = false;
         letGo = false;
         asking = false;
+        orphaned = false;
         quantum = 0;
         peerToken = 0;
         streamBase = 0;

@@ -301,6 +301,9 @@ final class Outbound {
             long seen;
             try {
                 seen = pumpHeld(s);
+            } catch (RuntimeException e) {
+                connection.keeper.broken(s, e);
+                return;
             } finally {
                 s.sendToken.giveBack();
             }
@@ -334,6 +337,9 @@ final class Outbound {
         long seen;
         try {
             seen = pumpHeld(s);
+        } catch (RuntimeException e) {
+            connection.keeper.broken(s, e);
+            return;
         } finally {
             s.sendToken.giveBack();
         }
@@ -383,14 +389,7 @@ final class Outbound {
                     break;
                 }
             }
-            int result =
-                    lane.send(
-                            s.header,
-                            0,
-                            s.payload,
-                            s.payloadOffset,
-                            s.payloadLength,
-                            s.payloadOwner);
+            int result = give(s);
             if (result == Lane.OK) {
                 s.encoded = false;
                 s.dirty = true;
@@ -402,14 +401,7 @@ final class Outbound {
                 int flushed = lane.flush();
                 if (flushed == Lane.OK) {
                     // Room again: offer the frame once more.
-                    if (lane.send(
-                                    s.header,
-                                    0,
-                                    s.payload,
-                                    s.payloadOffset,
-                                    s.payloadLength,
-                                    s.payloadOwner)
-                            == Lane.OK) {
+                    if (give(s) == Lane.OK) {
                         s.encoded = false;
                         s.dirty = true;
                         s.framesSent++;
@@ -430,6 +422,35 @@ final class Outbound {
             s.staged = false;
         }
         return seen;
+    }
+
+    /// Offers the encoded frame to the lane. One whose payload the caller has taken away, by
+    /// closing
+    /// its arena, goes out empty, and only its operation fails.
+    private int give(LaneState s) {
+        try {
+            return send(s);
+        } catch (IllegalStateException | WrongThreadException e) {
+            if (!(s.payloadOwner instanceof Operation op)) {
+                throw e;
+            }
+            lock.lock();
+            try {
+                connection.revokeLater(
+                        op,
+                        Connection.STALE,
+                        "the local memory is not accessible: " + e.getMessage());
+            } finally {
+                lock.unlock();
+            }
+            blank(s, op);
+            return send(s);
+        }
+    }
+
+    private static int send(LaneState s) {
+        return s.lane.send(
+                s.header, 0, s.payload, s.payloadOffset, s.payloadLength, s.payloadOwner);
     }
 
     private long stopped(LaneState s, int result) {

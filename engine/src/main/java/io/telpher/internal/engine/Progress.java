@@ -75,6 +75,9 @@ final class Progress implements Runnable {
     private int users;
     private volatile boolean stopped;
 
+    /// The descriptors are closed; guarded by `sources`.
+    private boolean gone;
+
     /// The thread sleeps long: who posts something with a deadline must wake it.
     private volatile boolean slow;
 
@@ -132,7 +135,12 @@ final class Progress implements Runnable {
     private void ring() {
         if (!rung) {
             rung = true;
-            EventFd.signal(bell);
+            synchronized (sources) {
+                // Late callers must not write to whatever has the descriptor's number by then.
+                if (!gone) {
+                    EventFd.signal(bell);
+                }
+            }
         }
     }
 
@@ -143,23 +151,30 @@ final class Progress implements Runnable {
     }
 
     private void register(int descriptor, Source source, int what) {
-        long key = nextSource.getAndIncrement();
-        sources.put(key, source);
-        byDescriptor.put(descriptor, key);
-        int result = Epoll.add(epoll, descriptor, what, key);
-        if (result < 0) {
-            sources.remove(key);
-            byDescriptor.remove(descriptor);
-            check("epoll_ctl(ADD, " + descriptor + ")", result);
+        synchronized (sources) {
+            if (gone) {
+                return;
+            }
+            long key = nextSource.getAndIncrement();
+            sources.put(key, source);
+            byDescriptor.put(descriptor, key);
+            int result = Epoll.add(epoll, descriptor, what, key);
+            if (result < 0) {
+                sources.remove(key);
+                byDescriptor.remove(descriptor);
+                check("epoll_ctl(ADD, " + descriptor + ")", result);
+            }
         }
     }
 
     void unwatch(int descriptor) {
-        Long key = byDescriptor.remove(descriptor);
-        if (key != null) {
-            sources.remove(key);
-            int ignored = Epoll.remove(epoll, descriptor); // it may be closed already
-            assert ignored <= 0;
+        synchronized (sources) {
+            Long key = byDescriptor.remove(descriptor);
+            if (key != null && !gone) {
+                sources.remove(key);
+                int ignored = Epoll.remove(epoll, descriptor); // it may be closed already
+                assert ignored <= 0;
+            }
         }
     }
 
@@ -220,14 +235,16 @@ final class Progress implements Runnable {
             while (!stopped) {
                 try {
                     turn();
-                } catch (RuntimeException e) {
-                    // One connection's failure must not stop the others.
+                } catch (Throwable e) {
                     LOG.log(System.Logger.Level.ERROR, "the progress thread met a failure", e);
                 }
             }
         } finally {
-            Descriptors.close(bell);
-            Descriptors.close(epoll);
+            synchronized (sources) {
+                gone = true;
+                Descriptors.close(bell);
+                Descriptors.close(epoll);
+            }
             arena.close();
         }
     }
@@ -253,21 +270,30 @@ final class Progress implements Runnable {
             if (source == null) {
                 continue;
             }
-            Runnable ready = source.ready;
-            if (ready != null) {
-                ready.run();
-            }
-            LaneState lane = source.lane;
-            Watch watch = source.of;
-            if (lane != null && watch != null) {
-                unpark(lane);
-                makeActive(watch);
+            try {
+                happened(source);
+            } catch (Throwable e) {
+                // The other events would not come again.
+                LOG.log(System.Logger.Level.ERROR, "the progress thread met a failure", e);
             }
         }
         long now = System.nanoTime();
         checkLeases();
         if (now - nextTick >= 0) {
             tick(now);
+        }
+    }
+
+    private void happened(Source source) {
+        Runnable ready = source.ready;
+        if (ready != null) {
+            ready.run();
+        }
+        LaneState lane = source.lane;
+        Watch watch = source.of;
+        if (lane != null && watch != null) {
+            unpark(lane);
+            makeActive(watch);
         }
     }
 
@@ -321,7 +347,7 @@ final class Progress implements Runnable {
                 watch.condition = Condition.ARMED;
                 continue;
             }
-            if (connection.turn() > 0) {
+            if (turn(connection) > 0) {
                 worked = true;
                 watch.quietSince = 0;
                 continue;
@@ -343,6 +369,24 @@ final class Progress implements Runnable {
             }
         }
         return worked;
+    }
+
+    /// One connection's failure must not stop the others.
+    private static int turn(ConnectionImpl connection) {
+        try {
+            return connection.turn();
+        } catch (Throwable e) {
+            LOG.log(System.Logger.Level.ERROR, "a connection failed", e);
+            connection.fail(
+                    new io.telpher.TelpherException.PeerLost(
+                            "the engine failed at " + connection.peerText() + ": " + e));
+            return 0;
+        }
+    }
+
+    /// Whether the calling thread is this one.
+    boolean isCurrent() {
+        return Thread.currentThread() == thread;
     }
 
     /// Parks all lanes of a connection.
@@ -418,15 +462,21 @@ final class Progress implements Runnable {
     private void tick(long now) {
         boolean any = false;
         for (ConnectionImpl connection : connections) {
-            any |= connection.tick(now);
+            try {
+                any |= connection.tick(now);
+            } catch (Throwable e) {
+                LOG.log(System.Logger.Level.ERROR, "a connection failed", e);
+            }
         }
         quietTicks = any ? 0 : quietTicks + 1;
         boolean slowly = quietTicks >= QUIET_TICKS;
-        if (slowly && !slow) {
-            slow = true;
-        } else if (!slowly) {
-            slow = false;
+        // What is posted after this is announced by a ring; what was posted before it, and after
+        // the
+        // look, is found by one more quick tick.
+        boolean longer = slowly && slow;
+        if (slow != slowly) {
+            slow = slowly;
         }
-        nextTick = now + (slowly ? SLOW_TICK_MILLIS : TICK_MILLIS) * 1_000_000L;
+        nextTick = now + (longer ? SLOW_TICK_MILLIS : TICK_MILLIS) * 1_000_000L;
     }
 }
