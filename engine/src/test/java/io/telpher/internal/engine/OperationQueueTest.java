@@ -14,7 +14,7 @@ class OperationQueueTest {
 
     @Test
     void highGoesFirstAndEqualsKeepTheirOrder() {
-        OperationQueue queue = new OperationQueue();
+        OperationQueue queue = new OperationQueue(new OperationTable());
         Operation a = pending(0, false);
         Operation b = pending(1, true);
         Operation c = pending(2, false);
@@ -36,7 +36,7 @@ class OperationQueueTest {
 
     @Test
     void rotatingGivesWayToEquals() {
-        OperationQueue queue = new OperationQueue();
+        OperationQueue queue = new OperationQueue(new OperationTable());
         Operation a = pending(0, false);
         Operation b = pending(1, false);
         queue.add(a);
@@ -49,7 +49,7 @@ class OperationQueueTest {
 
     @Test
     void whatIsNotPendingAnyMoreIsDropped() {
-        OperationQueue queue = new OperationQueue();
+        OperationQueue queue = new OperationQueue(new OperationTable());
         Operation a = pending(0, true);
         Operation b = pending(1, false);
         queue.add(a);
