@@ -15,6 +15,7 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -79,6 +80,7 @@ public final class NetworkScenarios {
                 case "idle" -> scenarios.aLostPeerOfAnIdleLaneIsSilent();
                 case "window" -> scenarios.aLostPeerWithAClosedWindowIsSilent();
                 case "blackhole" -> scenarios.aBlackHoleRunsIntoTheDeadline();
+                case "eyeballs" -> scenarios.aSilentAddressDoesNotHoldUpTheNext();
                 default -> throw new IllegalArgumentException(args[0]);
             }
         } finally {
@@ -252,6 +254,33 @@ public final class NetworkScenarios {
         long millis = (System.nanoTime() - began) / 1_000_000;
         check(millis >= 699 && millis < 3000, "took " + millis + " ms");
         drop("-D");
+    }
+
+    /// Nobody has the first address; the kernel would look for three seconds.
+    private void aSilentAddressDoesNotHoldUpTheNext() throws Exception {
+        NetAddress good = NetAddress.decode(locators.getFirst().data());
+        InetSocketAddress nobody = new InetSocketAddress("10.77.1.99", good.port());
+        InetSocketAddress somebody = new InetSocketAddress(good.ip(), good.port());
+        long began = System.nanoTime();
+        int fd =
+                TcpDialer.dial(
+                        "either",
+                        List.of(
+                                new TcpDialer.Attempt(nobody, null, null, "nobody"),
+                                new TcpDialer.Attempt(somebody, null, null, "somebody")),
+                        Deadline.in(Duration.ofSeconds(10)));
+        long millis = (System.nanoTime() - began) / 1_000_000;
+        check(millis >= 199 && millis < 2500, "took " + millis + " ms");
+        new TcpChannel(fd).close();
+        try {
+            TcpDialer.dial(
+                    "nobody",
+                    List.of(new TcpDialer.Attempt(nobody, null, null, "nobody")),
+                    Deadline.in(Duration.ofSeconds(20)));
+            check(false, "connected");
+        } catch (TelpherException.ConnectFailed e) {
+            check(String.valueOf(e.getMessage()).contains("EHOSTUNREACH"), e.toString());
+        }
     }
 
     private void close() throws Exception {

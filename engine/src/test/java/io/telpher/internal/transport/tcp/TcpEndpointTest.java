@@ -409,6 +409,21 @@ class TcpEndpointTest {
     }
 
     @Test
+    void withoutDescriptorsConnectionsAreDropped() throws Exception {
+        String java = ProcessHandle.current().info().command().orElseThrow();
+        String command =
+                "ulimit -n 100 && exec "
+                        + java
+                        + " -Xshare:auto --enable-native-access=ALL-UNNAMED -cp '"
+                        + System.getProperty("java.class.path")
+                        + "' "
+                        + DescriptorLimit.class.getName();
+        Process process = new ProcessBuilder("sh", "-c", command).redirectErrorStream(true).start();
+        String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertThat(process.waitFor()).as(output).isZero();
+    }
+
+    @Test
     void theSystemsInterfacesAreAllFound() throws Exception {
         List<String> names =
                 Interfaces.enumerate().stream().map(c -> c.address().nic()).distinct().toList();

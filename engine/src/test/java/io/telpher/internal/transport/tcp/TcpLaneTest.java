@@ -2,6 +2,7 @@ package io.telpher.internal.transport.tcp;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.telpher.internal.ffi.linux.Sockets;
 import io.telpher.spi.Lane;
 import io.telpher.spi.Placement;
 import io.telpher.spi.Receiver;
@@ -13,6 +14,7 @@ import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import java.util.Random;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -144,6 +146,44 @@ class TcpLaneTest {
             assertThat(sent).isEqualTo(frames);
             assertThat(pair.a().flush()).isEqualTo(Lane.OK);
             assertThat(pair.a().wantsWrite()).isFalse();
+        }
+    }
+
+    @Test
+    void piecesOfAnySizeMakeTheSameFrames() {
+        long seed = System.nanoTime();
+        System.out.println("TcpLaneTest seed " + seed);
+        Random random = new Random(seed);
+        try (Arena arena = Arena.ofShared();
+                TcpPair pair = TcpPair.open()) {
+            int frames = 60;
+            MemorySegment stream = arena.allocate(1 << 20);
+            long end = 0;
+            for (int number = 0; number < frames; number++) {
+                int length = random.nextInt(5) == 0 ? random.nextInt(40_000) : random.nextInt(90);
+                MemorySegment header = Frames.header(arena, number, length);
+                MemorySegment.copy(header, 0, stream, end, Lane.HEADER);
+                byte[] payload = Frames.payload(number, length);
+                MemorySegment.copy(
+                        payload, 0, stream, ValueLayout.JAVA_BYTE, end + Lane.HEADER, length);
+                end += Lane.HEADER + length;
+            }
+            Checker checker = new Checker(arena.allocate(TcpLane.MAX_PAYLOAD + 7));
+            long at = 0;
+            long until = System.nanoTime() + 30_000_000_000L;
+            while (checker.next < frames) {
+                assertThat(System.nanoTime()).isLessThan(until);
+                if (at < end) {
+                    int most = random.nextInt(20) == 0 ? 50_000 : 70;
+                    long piece = Math.min(end - at, 1 + random.nextInt(most));
+                    long sent =
+                            Sockets.send(
+                                    pair.a().descriptor(), stream.asSlice(at, piece), piece, 0);
+                    at += Math.max(0, sent);
+                }
+                assertThat(pair.b().poll(checker, 1 + random.nextInt(3))).isNotNegative();
+                assertThat(checker.errors).isEmpty();
+            }
         }
     }
 }

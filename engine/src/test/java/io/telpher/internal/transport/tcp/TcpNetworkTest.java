@@ -162,7 +162,7 @@ class TcpNetworkTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"stopped", "dropped", "idle", "window", "blackhole"})
+    @ValueSource(strings = {"stopped", "dropped", "idle", "window", "blackhole", "eyeballs"})
     void lostAndStoppedPeersAreToldApart(String name) throws Exception {
         scenario(name, "10.77.1.0/24");
     }
