@@ -32,6 +32,10 @@ public final class Descriptors {
     private static final FunctionDescriptor TRANSFER_AT =
             FunctionDescriptor.of(JAVA_LONG, JAVA_INT, ADDRESS, JAVA_LONG, JAVA_LONG);
 
+    private static final FunctionDescriptor TRANSFER_INSIDE =
+            FunctionDescriptor.of(
+                    JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, ADDRESS);
+
     /// `int open(const char *path, int flags, ...)`
     private static final MethodHandle OPEN =
             LibC.linkVariadic(
@@ -52,6 +56,12 @@ public final class Descriptors {
 
     /// `ssize_t pwrite(int fd, const void *buf, size_t count, off_t offset)`
     private static final MethodHandle PWRITE = LibC.link("pwrite", TRANSFER_AT);
+
+    /// `pread` with the buffer as an address, and its owner as an extra argument that C does not see
+    private static final MethodHandle PREAD_INSIDE = LibC.link("pread", TRANSFER_INSIDE);
+
+    /// `pwrite` likewise
+    private static final MethodHandle PWRITE_INSIDE = LibC.link("pwrite", TRANSFER_INSIDE);
 
     /// `int fcntl(int fd, int op, ...)`
     private static final MethodHandle FCNTL =
@@ -147,6 +157,58 @@ public final class Descriptors {
                 result =
                         call.result(
                                 (long) PWRITE.invokeExact(call.errno, fd, buffer, length, offset));
+            } while (result == -Errno.EINTR);
+            return result;
+        } catch (Throwable t) {
+            throw LibC.unexpected(t);
+        }
+    }
+
+    /// As [#pread(int, MemorySegment, long, long)] into a part of a segment, without making a slice.
+    ///
+    /// @param at where the part starts in `owner`
+    public static long pread(int fd, MemorySegment owner, long at, long length, long offset) {
+        java.util.Objects.checkFromIndexSize(at, length, owner.byteSize());
+        CallState call = CallState.current();
+        try {
+            long result;
+            do {
+                result =
+                        call.result(
+                                (long)
+                                        PREAD_INSIDE.invokeExact(
+                                                call.errno,
+                                                fd,
+                                                owner.address() + at,
+                                                length,
+                                                offset,
+                                                owner));
+            } while (result == -Errno.EINTR);
+            return result;
+        } catch (Throwable t) {
+            throw LibC.unexpected(t);
+        }
+    }
+
+    /// As [#pwrite(int, MemorySegment, long, long)] from a part of a segment, without making a slice.
+    ///
+    /// @param at where the part starts in `owner`
+    public static long pwrite(int fd, MemorySegment owner, long at, long length, long offset) {
+        java.util.Objects.checkFromIndexSize(at, length, owner.byteSize());
+        CallState call = CallState.current();
+        try {
+            long result;
+            do {
+                result =
+                        call.result(
+                                (long)
+                                        PWRITE_INSIDE.invokeExact(
+                                                call.errno,
+                                                fd,
+                                                owner.address() + at,
+                                                length,
+                                                offset,
+                                                owner));
             } while (result == -Errno.EINTR);
             return result;
         } catch (Throwable t) {

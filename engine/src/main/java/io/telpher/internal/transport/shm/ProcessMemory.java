@@ -109,7 +109,7 @@ final class ProcessMemory implements AutoCloseable {
     /// @return bytes copied; 0 or less when the process cannot be reached any more
     long write(MemorySegment local, long at, long to, long bytes) {
         if (bytes <= SMALL && file >= 0) {
-            return Descriptors.pwrite(file, local.asSlice(at, bytes), bytes, to);
+            return Descriptors.pwrite(file, local, at, bytes, to);
         }
         Vectors vectors = VECTORS.get();
         long seen = readCookie(vectors);
@@ -131,7 +131,7 @@ final class ProcessMemory implements AutoCloseable {
     /// @return bytes copied; 0 or less when the process cannot be reached any more
     long read(MemorySegment local, long at, long from, long bytes) {
         if (bytes <= SMALL && file >= 0) {
-            return Descriptors.pread(file, local.asSlice(at, bytes), bytes, from);
+            return Descriptors.pread(file, local, at, bytes, from);
         }
         Vectors vectors = VECTORS.get();
         vectors.local.clear();
