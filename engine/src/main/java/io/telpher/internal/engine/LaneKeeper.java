@@ -369,7 +369,7 @@ final class LaneKeeper {
                 s.heardAt = now;
             }
             long silence = s.lane.silence();
-            if (silence >= liveness) {
+            if (silence >= liveness - liveness / 3) { // it was heard at the last probe, or before
                 s.death =
                         "nothing was acknowledged for "
                                 + Failures.seconds(java.time.Duration.ofNanos(silence));
@@ -387,9 +387,12 @@ final class LaneKeeper {
                 }
             }
         }
+        // One lane's probe tells of the peer; the others are probed when a lane is in doubt.
+        LaneState control = outbound.controlLane();
         for (LaneState s : outbound.lanes()) {
             if (!s.dead
                     && !s.lane.confirmsNatively()
+                    && (suspicious || s == control)
                     && (suspicious || now - Math.max(s.heardAt, s.pingedAt) > liveness / 3)) {
                 s.pingDue = true;
                 s.pingedAt = now;
