@@ -12,6 +12,7 @@ import io.telpher.spi.PeerAddress;
 import io.telpher.spi.Role;
 import io.telpher.spi.Route;
 import io.telpher.spi.TransportEndpoint;
+import io.telpher.spi.Windows;
 import java.security.SecureRandom;
 import java.time.Duration;
 import java.util.ArrayDeque;
@@ -65,6 +66,13 @@ final class Connector {
     private static final class Pending {
         final long peer;
         final CompletableFuture<ConnectionImpl> result = new CompletableFuture<>();
+
+        /// How many connections of the peer are being set up that would serve this one. Guarded by
+        /// the connector, like the next.
+        int claims;
+
+        /// Its own attempt has succeeded.
+        boolean committed;
 
         Pending(long peer) {
             this.peer = peer;
@@ -284,14 +292,36 @@ final class Connector {
             failures.add(by.route.text() + ": the peer answered " + refused.status());
             return null;
         }
+        if (!commit(mine, deadline)) {
+            channel.close();
+            return mine.result.getNow(null);
+        }
+        Handshake.go(channel, deadline);
         Link link = by.by.link(channel, Role.INITIATOR, found.peer(), deadline);
-        ConnectionImpl connection = create(id, found);
+        ConnectionImpl connection = create(id, found, link, Role.INITIATOR);
         connection.add(link, 0, by.route.text() + ": chosen");
         mine.result.complete(connection);
         for (String failure : failures) {
             connection.note(failure);
         }
         return connection;
+    }
+
+    /// Both sides may get here at the same time, when the peer's attempt has come through and this
+    /// one was under way: the peer's counts.
+    ///
+    /// @return false when there is a connection already
+    private synchronized boolean commit(Pending mine, Deadline deadline) {
+        try {
+            while (mine.claims > 0 && !mine.result.isDone() && !deadline.passed()) {
+                wait(Math.max(1, deadline.leftMillis()));
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new TelpherException.Cancelled("interrupted while connecting");
+        }
+        mine.committed = !mine.result.isDone();
+        return mine.committed;
     }
 
     private AddressCodec.Address initiate(
@@ -314,11 +344,21 @@ final class Connector {
         return AddressCodec.encode(new AddressCodec.Address(new byte[0], endpoint.self()));
     }
 
-    private ConnectionImpl create(long id, AddressCodec.Address peer) {
+    private ConnectionImpl create(long id, AddressCodec.Address peer, Link link, Role role) {
         ConnectionImpl connection =
                 new ConnectionImpl(
                         endpoint, id, EndpointAddress.ofBytes(AddressCodec.encode(peer)));
-        endpoint.connections().put(id, connection);
+        // The initiator chooses the id, and may be this endpoint itself.
+        if (role == Role.ACCEPTOR && endpoint.joinable().putIfAbsent(id, connection) != null) {
+            link.lane().close();
+            Windows windows = link.windows();
+            if (windows != null) {
+                windows.close();
+            }
+            throw new TelpherException.ProtocolViolation(
+                    name(peer) + " uses the id of another connection");
+        }
+        endpoint.connections().add(connection);
         if (endpoint.isClosed()) {
             connection.close();
         }
@@ -582,7 +622,7 @@ final class Connector {
         Deadline soon = deadline.or(Duration.ofSeconds(1));
         ConnectionImpl connection;
         int round = 0;
-        while ((connection = endpoint.connections().get(id)) == null && !soon.passed()) {
+        while ((connection = endpoint.joinable().get(id)) == null && !soon.passed()) {
             Waiting.pause(round++);
         }
         return connection;
@@ -595,7 +635,7 @@ final class Connector {
         boolean yield;
         synchronized (this) {
             for (Pending one : pending) {
-                if (one.peer == peer && peer != 0 && !one.result.isDone()) {
+                if (one.peer == peer && peer != 0 && !one.result.isDone() && !one.committed) {
                     served = one;
                     break;
                 }
@@ -603,6 +643,9 @@ final class Connector {
             yield = served != null && Long.compareUnsigned(endpoint.incarnation(), peer) < 0;
             if (!yield) {
                 arriving.add(peer);
+                if (served != null) {
+                    served.claims++;
+                }
             }
         }
         if (yield) {
@@ -612,8 +655,10 @@ final class Connector {
         }
         try {
             who.answer(Handshake.Status.OK, ownAddress(), deadline);
+            who.awaitGo(deadline);
             Link link = from.link(channel, Role.ACCEPTOR, who.address.peer(), deadline);
-            ConnectionImpl connection = create(who.hello.connection(), who.address);
+            ConnectionImpl connection =
+                    create(who.hello.connection(), who.address, link, Role.ACCEPTOR);
             connection.add(link, 0, channel.text() + ": accepted");
             synchronized (this) {
                 if (served == null
@@ -625,6 +670,9 @@ final class Connector {
         } finally {
             synchronized (this) {
                 arriving.remove(peer);
+                if (served != null) {
+                    served.claims--;
+                }
                 notifyAll();
             }
         }

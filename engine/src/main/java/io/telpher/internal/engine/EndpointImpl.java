@@ -28,6 +28,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.ServiceLoader;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
@@ -53,7 +54,11 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     private final List<Opened> transports = new ArrayList<>();
     private final List<String> unavailable = new ArrayList<>();
     private final Connector connector;
-    private final Map<Long, ConnectionImpl> connections = new ConcurrentHashMap<>();
+    private final Set<ConnectionImpl> connections = ConcurrentHashMap.newKeySet();
+
+    /// Those that peers have made, by the id that they have chosen: they may add lanes.
+    private final Map<Long, ConnectionImpl> joinable = new ConcurrentHashMap<>();
+
     private final LinkedBlockingQueue<ConnectionImpl> accepted = new LinkedBlockingQueue<>();
     private final Map<String, RemoteMemory> published = new ConcurrentHashMap<>();
     private final Map<String, List<Asked>> asked = new ConcurrentHashMap<>();
@@ -163,8 +168,12 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         return unavailable;
     }
 
-    Map<Long, ConnectionImpl> connections() {
+    Set<ConnectionImpl> connections() {
         return connections;
+    }
+
+    Map<Long, ConnectionImpl> joinable() {
+        return joinable;
     }
 
     LinkedBlockingQueue<ConnectionImpl> acceptQueue() {
@@ -176,7 +185,8 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     }
 
     void forget(ConnectionImpl connection) {
-        connections.remove(connection.id(), connection);
+        connections.remove(connection);
+        joinable.remove(connection.id(), connection);
         for (List<Asked> waiting : asked.values()) {
             synchronized (waiting) {
                 waiting.removeIf(a -> a.connection == connection);
@@ -295,7 +305,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     void endUsers(RegionImpl region, Deadline deadline) {
         boolean finished = region.awaitUsers(Deadline.in(options.drainLimit()));
         if (!finished) {
-            for (ConnectionImpl connection : connections.values()) {
+            for (ConnectionImpl connection : connections) {
                 connection.endUsers(region);
             }
             boolean ignored = region.awaitUsers(deadline.or(options.drainLimit()));
@@ -305,7 +315,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
 
     /// Takes a region away from every lane and every peer.
     @Nullable String revoke(RegionImpl region, Deadline deadline) {
-        for (ConnectionImpl connection : connections.values()) {
+        for (ConnectionImpl connection : connections) {
             connection.letGo(region);
         }
         for (Opened opened : transports) {
@@ -397,7 +407,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
             }
             closed = true;
         }
-        for (ConnectionImpl connection : List.copyOf(connections.values())) {
+        for (ConnectionImpl connection : List.copyOf(connections)) {
             connection.close();
         }
         TelpherException busy = null;

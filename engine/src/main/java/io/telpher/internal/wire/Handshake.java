@@ -17,7 +17,7 @@ import javax.crypto.spec.SecretKeySpec;
 /// nothing is told.
 ///
 /// `HELLO` (64 bytes) -> , <- `CHALLENGE` (32), `PROOF` (36 + address) ->, <- `WELCOME` (40 +
-/// address).
+/// address), and for a connection's first channel `GO` (4) ->.
 public final class Handshake {
     /// The version that this code speaks.
     public static final int VERSION = 1;
@@ -57,6 +57,7 @@ public final class Handshake {
 
     private static final int HELLO_MAGIC = 0x48504c54; // "TLPH"
     private static final int CHALLENGE_MAGIC = 0x43504c54; // "TLPC"
+    private static final int GO_MAGIC = 0x47504c54; // "TLPG"
     private static final int HELLO_BYTES = 64;
     private static final int CHALLENGE_BYTES = 32;
     private static final int MAC_BYTES = 32;
@@ -101,6 +102,22 @@ public final class Handshake {
             out.putInt(own.length).put(own);
             channel.send(out.array(), deadline);
         }
+
+        /// Waits for [Handshake#go].
+        ///
+        /// @throws TelpherException.PeerLost when the initiator has thought better of it
+        public void awaitGo(Deadline deadline) {
+            if (little(channel.receive(4, deadline)).getInt() != GO_MAGIC) {
+                throw new TelpherException.ProtocolViolation(
+                        channel.text() + " did not finish the handshake");
+            }
+        }
+    }
+
+    /// The initiator's last word after `OK`, when the channel becomes a connection: it may have got
+    /// one from the acceptor meanwhile, and closes the channel instead.
+    public static void go(Channel channel, Deadline deadline) {
+        channel.send(little(4).putInt(GO_MAGIC).array(), deadline);
     }
 
     /// Runs the initiator's side.
