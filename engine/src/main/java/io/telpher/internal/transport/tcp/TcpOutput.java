@@ -6,6 +6,7 @@ import io.telpher.internal.ffi.linux.MsgHdr;
 import io.telpher.internal.ffi.linux.Sockets;
 import io.telpher.spi.Lane;
 import java.lang.foreign.MemorySegment;
+import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /// The sending half of a lane; every method is called under the lane's send token.
@@ -67,10 +68,13 @@ final class TcpOutput {
         if (socket.failure() != null) {
             return Lane.DEAD;
         }
+        if (length > 0) {
+            checkPayload(memory, offset, length);
+        }
         if (payloadLeft > 0 || BUFFER - to < needed) {
-            int flushed = flush();
-            if (flushed == Lane.DEAD || payloadLeft > 0) {
-                return flushed;
+            int pushed = push(Sockets.MSG_NOSIGNAL | Sockets.MSG_MORE);
+            if (pushed == Lane.DEAD || payloadLeft > 0) {
+                return pushed;
             }
             if (BUFFER - to < needed && !compact(needed)) {
                 return Lane.FULL;
@@ -80,30 +84,25 @@ final class TcpOutput {
             buffer = socket.arena().allocate(BUFFER, 64);
         }
         if (needed > Lane.HEADER) {
-            // First the part that may find its arena closed, so that then nothing was taken.
+            // First the part that may still find its arena closed: nothing was taken then.
             MemorySegment.copy(memory, offset, buffer, to + (long) Lane.HEADER, length);
         }
         MemorySegment.copy(header, at, buffer, to, Lane.HEADER);
         to += needed;
         if (length > needed - Lane.HEADER) {
-            return sendLarge(memory, offset, length, holder);
+            payload = memory;
+            payloadAt = offset;
+            payloadLeft = length;
+            owner = holder;
         }
         return Lane.OK;
     }
 
-    private int sendLarge(MemorySegment memory, long offset, int length, @Nullable Object holder) {
-        java.util.Objects.checkFromIndexSize(offset, (long) length, memory.byteSize());
-        payload = memory;
-        payloadAt = offset;
-        payloadLeft = length;
-        owner = holder;
-        try {
-            return push() == Lane.DEAD ? Lane.DEAD : Lane.OK;
-        } catch (IllegalStateException | WrongThreadException e) {
-            // The first call fails before the kernel sees a byte: the frame was not taken.
-            to -= Lane.HEADER;
-            finishPayload();
-            throw e;
+    /// Fails before anything is taken.
+    private static void checkPayload(MemorySegment memory, long offset, int length) {
+        Objects.checkFromIndexSize(offset, (long) length, memory.byteSize());
+        if (!memory.scope().isAlive()) {
+            throw new IllegalStateException("the arena of the payload is closed");
         }
     }
 
@@ -119,26 +118,24 @@ final class TcpOutput {
     }
 
     int flush() {
-        try {
-            return push();
-        } catch (IllegalStateException | WrongThreadException e) {
-            return die(
-                    "the memory of a frame that was being sent was closed, with "
-                            + payloadLeft
-                            + " bytes of it left: "
-                            + e.getMessage());
-        }
+        return push(Sockets.MSG_NOSIGNAL);
     }
 
-    /// Writes until nothing is left or the kernel takes no more.
-    private int push() {
+    /// Writes until nothing is left or the kernel takes no more. With `MSG_MORE` the kernel keeps
+    /// the last bytes, if they make no full segment, for those that follow.
+    private int push(int flags) {
         if (socket.failure() != null) {
             blocked = false;
             return Lane.DEAD;
         }
         while (to > from || payloadLeft > 0) {
             long asked = (long) (to - from) + payloadLeft;
-            long sent = write();
+            long sent;
+            try {
+                sent = write(flags);
+            } catch (IllegalStateException | WrongThreadException e) {
+                return dieOfMemory(e);
+            }
             if (sent == -Errno.EAGAIN) {
                 blocked = true;
                 return Lane.FULL;
@@ -157,10 +154,10 @@ final class TcpOutput {
         return Lane.OK;
     }
 
-    private long write() {
+    private long write(int flags) {
         int fd = socket.descriptor();
         if (payloadLeft == 0 && from == 0) {
-            return Sockets.send(fd, buffer, to, Sockets.MSG_NOSIGNAL);
+            return Sockets.send(fd, buffer, to, flags);
         }
         vector.clear();
         if (to > from) {
@@ -170,7 +167,7 @@ final class TcpOutput {
             vector.add(payload.address() + payloadAt, payloadLeft);
         }
         message.iov(vector);
-        return Sockets.sendmsg(fd, message.segment(), Sockets.MSG_NOSIGNAL, payload);
+        return Sockets.sendmsg(fd, message.segment(), flags, payload);
     }
 
     private void advance(int sent) {
@@ -193,6 +190,14 @@ final class TcpOutput {
         owner = null;
     }
 
+    private int dieOfMemory(RuntimeException e) {
+        return die(
+                "the memory of a frame that was being sent was closed, with "
+                        + payloadLeft
+                        + " bytes of it left: "
+                        + e.getMessage());
+    }
+
     private int die(String reason) {
         socket.fail(reason);
         blocked = false;
@@ -212,7 +217,7 @@ final class TcpOutput {
         try {
             MemorySegment.copy(payload, payloadAt, released, 0, payloadLeft);
         } catch (IllegalStateException | WrongThreadException e) {
-            die("the memory of a frame that was being sent was closed: " + e.getMessage());
+            dieOfMemory(e);
             return;
         }
         payload = released;

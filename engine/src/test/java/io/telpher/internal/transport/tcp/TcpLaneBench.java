@@ -156,25 +156,30 @@ public final class TcpLaneBench {
     /// Sends frames over all lanes as they take them, then waits for the receiver's word.
     private static void bandwidth(Arena arena, List<TcpLane> lanes) {
         MemorySegment header = arena.allocate(Lane.HEADER, 8);
-        MemorySegment[] sources = new MemorySegment[8];
-        for (int i = 0; i < sources.length; i++) {
-            sources[i] = arena.allocate(FRAME, 4096);
+        MemorySegment[][] sources = new MemorySegment[lanes.size()][8];
+        for (MemorySegment[] each : sources) {
+            for (int i = 0; i < each.length; i++) {
+                each[i] = arena.allocate(FRAME, 4096);
+            }
         }
+        int[] taken = new int[sources.length];
         long began = System.nanoTime();
         long sent = 0;
         while (sent < BW_FRAMES) {
-            for (TcpLane lane : lanes) {
+            for (int i = 0; i < sources.length; i++) {
+                TcpLane lane = lanes.get(i);
                 if (lane.wantsWrite() && must(lane.flush()) == Lane.FULL) {
                     continue;
                 }
-                // A source is used again eight frames later; its numbers are stamped when the
-                // lane has let go of it, which a taken next frame proves.
-                MemorySegment source = sources[(int) (sent % sources.length)];
+                // Used in turn, so that the last one may still be on its way while the next is
+                // stamped.
+                MemorySegment source = sources[i][taken[i] % 8];
                 source.set(JAVA_LONG_UNALIGNED, 0, sent);
                 source.set(JAVA_LONG_UNALIGNED, FRAME - 8, sent);
                 Frames.fill(header, sent, FRAME);
                 if (must(lane.send(header, 0, source, 0, FRAME, OWNER)) == Lane.OK) {
                     sent++;
+                    taken[i]++;
                 }
             }
         }

@@ -115,6 +115,7 @@ class TcpLaneEdgeTest {
             MemorySegment large = payload(0, LARGE);
             assertThat(pair.a().wantsWrite()).isFalse();
             assertThat(send(pair.a(), 0, large, LARGE)).isEqualTo(Lane.OK);
+            assertThat(pair.a().flush()).isEqualTo(Lane.FULL);
             assertThat(pair.a().wantsWrite()).isTrue();
             assertThat(send(pair.a(), 1, large, 8)).isEqualTo(Lane.FULL);
             Recorder recorder = new Recorder(arena.allocate(LARGE));
@@ -148,6 +149,7 @@ class TcpLaneEdgeTest {
                 byte[] expected = Frames.payload(number, LARGE - number);
                 MemorySegment source = payload(number, LARGE - number);
                 assertThat(send(pair.a(), number, source, LARGE - number)).isEqualTo(Lane.OK);
+                assertThat(pair.a().flush()).isEqualTo(Lane.FULL);
                 pair.a().releaseOutbound(new Object());
                 pair.a().releaseOutbound(OWNER);
                 source.fill((byte) 1);
@@ -162,6 +164,7 @@ class TcpLaneEdgeTest {
     void aDiscardedDestinationIsNotTouchedAnyMore() {
         try (TcpPair pair = TcpPair.open(4096)) {
             assertThat(send(pair.a(), 0, payload(0, LARGE), LARGE)).isEqualTo(Lane.OK);
+            assertThat(pair.a().flush()).isEqualTo(Lane.FULL);
             Recorder recorder = new Recorder(arena.allocate(LARGE));
             while (recorder.begun != 0) {
                 assertThat(pair.b().poll(recorder, 1)).isZero();
@@ -219,6 +222,7 @@ class TcpLaneEdgeTest {
             carry(pair, recorder, 1);
 
             assertThat(send(pair.a(), 2, others.allocate(LARGE), LARGE)).isEqualTo(Lane.OK);
+            assertThat(pair.a().flush()).isEqualTo(Lane.FULL);
             others.close();
             // What the kernel has is read first, so that there is room to go on.
             while (recorder.begun != 2) {
