@@ -17,6 +17,7 @@ final class Bench {
     private final JsonLines json;
     private final Progress progress;
     private final RowMeter meter;
+    private final Quiet quiet;
     private final Comparison comparison = new Comparison();
 
     Bench(
@@ -33,6 +34,7 @@ final class Bench {
         this.json = json;
         this.progress = progress;
         this.meter = new RowMeter(crew);
+        this.quiet = new Quiet(peers.present().isEmpty() ? 0 : options.patience());
     }
 
     /// Runs everything.
@@ -96,7 +98,8 @@ final class Bench {
                 last = test.op();
             }
             progress.show("round %d: %s over %s".formatted(round, test, part.stage().path()));
-            Row row = measure(test, largest, budget.next());
+            double seconds = budget.next();
+            Row row = quiet.measure(() -> measure(test, largest, seconds));
             line.add(row);
             json.row(row, round, crew.pins());
             boolean ends =
@@ -116,7 +119,8 @@ final class Bench {
             }
             for (Peer peer : peers.present()) {
                 progress.show("round %d: %s, %s".formatted(round, test, peer.system()));
-                List<PeerResult> results = peer.measure(part.stage(), test, PEER_SECONDS);
+                List<PeerResult> results =
+                        quiet.measure(() -> peer.measure(part.stage(), test, PEER_SECONDS));
                 results.forEach(result -> json.peer(result, test, round));
                 comparison.add(row, peer.system(), results);
             }

@@ -183,6 +183,16 @@ public final class BenchCommand implements Callable<Integer> {
                             + " begin with one of LIST, such as shm,tcp-write.")
     private List<String> figures = new ArrayList<>();
 
+    @Option(
+            names = "--patience",
+            paramLabel = "S",
+            defaultValue = "60",
+            description =
+                    "Seconds to spend, in all, on waiting until other programs are quiet and on"
+                            + " repeating what they disturbed, in comparisons. Default:"
+                            + " ${DEFAULT-VALUE}.")
+    private double patience;
+
     @Option(names = "--json", paramLabel = "FILE", description = "Writes one JSON object per line.")
     private @Nullable Path json;
 
@@ -264,6 +274,7 @@ public final class BenchCommand implements Callable<Integer> {
                 ranks == null ? (traffic == Traffic.PAIR ? 2 : 4) : ranks,
                 rounds == null ? (compared ? 5 : 1) : positive("--rounds", rounds.toString()),
                 seconds,
+                patience,
                 rails,
                 background == null ? null : BenchOptions.Background.parse(background),
                 json,

@@ -19,6 +19,7 @@ import org.jspecify.annotations.Nullable;
 /// @param ranks processes
 /// @param rounds how often everything is measured
 /// @param seconds how long each row is timed, 0 to fit everything into the budget
+/// @param patience seconds to spend on waiting for other programs in comparisons
 /// @param rails network interfaces, by name or subnet
 /// @param background what runs beside the measured operations, or null
 /// @param json where JSON lines go, or null
@@ -39,6 +40,7 @@ record BenchOptions(
         int ranks,
         int rounds,
         double seconds,
+        double patience,
         List<String> rails,
         @Nullable Background background,
         @Nullable Path json,
@@ -122,28 +124,5 @@ record BenchOptions(
     /// @return whether the user named this path or its transport, so that its absence is an error
     boolean insistsOn(String path) {
         return paths.contains(path) || (transports.size() == 1 && wantedPaths().size() == 1);
-    }
-
-    BenchOptions withRounds(int value) {
-        return new BenchOptions(
-                transports,
-                paths,
-                ops,
-                sizes,
-                depths,
-                pieces,
-                lanes,
-                memory,
-                direction,
-                traffic,
-                ranks,
-                value,
-                seconds,
-                rails,
-                background,
-                json,
-                markdown,
-                pinning,
-                waiting);
     }
 }

@@ -5,7 +5,6 @@ import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
-import org.jspecify.annotations.Nullable;
 
 /// The figures that the project promises, with bar and aim.
 final class FigureList {
@@ -45,7 +44,7 @@ final class FigureList {
                                         r.telpher(
                                                 "cma", MemoryPair.FOREIGN, Op.WRITE, MIB, 1, DEEP);
                                 return r.throughput(
-                                        row, r.ucx("tag_bw", UcxPeer.POSIX_CMA, row.test()));
+                                        row, r.ucx(UcxPeer.POSIX_CMA, row.test(), "tag_bw"));
                             }),
                     new Figure(
                             "shm-message-8",
@@ -252,7 +251,7 @@ final class FigureList {
                 "x",
                 r -> {
                     Row row = r.telpher("mapped", TELPHER, Op.WRITE, bytes, 1, DEEP);
-                    return r.throughput(row, r.ucx("ucp_put_bw", UcxPeer.POSIX, row.test()));
+                    return r.throughput(row, r.ucx(UcxPeer.POSIX, row.test(), "ucp_put_bw"));
                 });
     }
 
@@ -280,7 +279,7 @@ final class FigureList {
                 "x",
                 r -> {
                     Row row = r.telpher("tcp", TELPHER, Op.WRITE, bytes, 1, 1);
-                    return r.median(row, r.ucx("ucp_put_lat", UcxPeer.TCP, row.test()));
+                    return r.median(row, r.ucx(UcxPeer.TCP, row.test(), "ucp_put_lat"));
                 });
     }
 
@@ -345,19 +344,15 @@ final class FigureList {
         return round.telpher(path, TELPHER, op, 8, 1, 1);
     }
 
-    private static @Nullable PeerResult tag(FigureRound round, String layers) {
-        return round.ucx("tag_lat", layers, new Case(Op.SEND, 8, 1, 1));
+    private static List<PeerResult> tag(FigureRound round, String layers) {
+        return round.ucx(layers, new Case(Op.SEND, 8, 1, 1), "tag_lat");
     }
 
     private static Row tcpWrite(FigureRound round) {
         return round.telpher("tcp", TELPHER, Op.WRITE, MIB, 1, DEEP);
     }
 
-    private static @Nullable PeerResult[] ucxTcp(FigureRound round, Case test) {
-        return new @Nullable PeerResult[] {
-            round.ucx("tag_bw", UcxPeer.TCP, test),
-            round.ucx("ucp_am_bw", UcxPeer.TCP, test),
-            round.ucx("ucp_put_bw", UcxPeer.TCP, test)
-        };
+    private static List<PeerResult> ucxTcp(FigureRound round, Case test) {
+        return round.ucx(UcxPeer.TCP, test, "tag_bw", "ucp_am_bw", "ucp_put_bw");
     }
 }

@@ -1,9 +1,11 @@
 package io.telpher.cli.bench;
 
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Supplier;
+import java.util.function.ToDoubleFunction;
 import org.jspecify.annotations.Nullable;
 
 /// One round of measuring figures: measures each row and each test of a peer at most once, writes
@@ -18,6 +20,7 @@ final class FigureRound {
     private final JsonLines json;
     private final Progress progress;
     private final Comparison comparison;
+    private final Quiet quiet;
     private final BenchOptions options;
     private final int number;
     private final Map<String, Object> known = new HashMap<>();
@@ -30,6 +33,7 @@ final class FigureRound {
             JsonLines json,
             Progress progress,
             Comparison comparison,
+            Quiet quiet,
             BenchOptions options,
             int number) {
         this.crew = crew;
@@ -38,6 +42,7 @@ final class FigureRound {
         this.json = json;
         this.progress = progress;
         this.comparison = comparison;
+        this.quiet = quiet;
         this.options = options;
         this.number = number;
     }
@@ -71,7 +76,7 @@ final class FigureRound {
                     stage(path, memory, 64 << 20);
                     show(test + " over " + path);
                     meter.warmUp(op);
-                    Row row = checked(meter.measure(test, seconds()));
+                    Row row = quiet.measure(() -> checked(meter.measure(test, seconds())));
                     json.row(row, number, crew.pins());
                     return row;
                 });
@@ -169,110 +174,113 @@ final class FigureRound {
         }
     }
 
-    /// Measures one test of UCX.
+    /// Measures tests of UCX.
     ///
-    /// @return null when UCX is missing
-    @Nullable PeerResult ucx(String tool, String layers, Case test) {
+    /// @return nothing when UCX is missing
+    List<PeerResult> ucx(String layers, Case test, String... tools) {
         UcxPeer ucx = peers.ucx();
         if (ucx == null) {
-            return null;
+            return List.of();
         }
-        return once(
-                "ucx" + tool + layers + test,
-                () -> {
-                    show("ucx " + tool + " of " + Sizes.format(test.bytes()) + " over " + layers);
-                    PeerResult result = ucx.measure(tool, layers, test, PEER_SECONDS);
-                    json.peer(result, test, number);
-                    return result;
-                });
+        List<PeerResult> results = new ArrayList<>();
+        for (String tool : tools) {
+            results.add(
+                    once(
+                            "ucx" + tool + layers + test.bytes() + test.depth(),
+                            () -> {
+                                show(
+                                        "ucx %s of %s over %s"
+                                                .formatted(
+                                                        tool, Sizes.format(test.bytes()), layers));
+                                PeerResult result =
+                                        quiet.measure(
+                                                () ->
+                                                        ucx.measure(
+                                                                tool, layers, test, PEER_SECONDS));
+                                json.peer(result, test, number);
+                                return result;
+                            }));
+        }
+        return results;
     }
 
-    /// Measures the best of iperf3 with 1, 2 and 4 streams.
+    /// Measures iperf3 with 1, 2 and 4 streams.
     ///
-    /// @return null when it is missing
-    @Nullable PeerResult iperf3(Case test) {
+    /// @return nothing when it is missing
+    List<PeerResult> iperf3(Case test) {
         Iperf3Peer iperf3 = peers.iperf3();
         if (iperf3 == null) {
-            return null;
+            return List.of();
         }
         return once(
                 "iperf3",
                 () -> {
-                    PeerResult best = null;
-                    for (int streams : List.of(1, 2, 4)) {
+                    List<PeerResult> results = new ArrayList<>();
+                    for (int streams : Iperf3Peer.STREAMS) {
                         show("iperf3 -P " + streams);
-                        PeerResult result = iperf3.measure(streams, 1);
+                        PeerResult result = quiet.measure(() -> iperf3.measure(streams, 1));
                         json.peer(result, test, number);
-                        best = best == null || result.gbps() > best.gbps() ? result : best;
+                        results.add(result);
                     }
-                    return java.util.Objects.requireNonNull(best);
+                    return results;
                 });
     }
 
     /// Measures a copy in this process.
-    PeerResult memcpy(Case test) {
+    List<PeerResult> memcpy(Case test) {
         return once(
                 "memcpy" + test.bytes(),
                 () -> {
                     show("memcpy of " + Sizes.format(test.bytes()));
-                    PeerResult result = new MemcpyPeer().measure(test.bytes(), PEER_SECONDS);
+                    PeerResult result =
+                            quiet.measure(
+                                    () -> new MemcpyPeer().measure(test.bytes(), PEER_SECONDS));
                     json.peer(result, test, number);
-                    return result;
+                    return List.of(result);
                 });
     }
 
     /// @return our throughput divided by the best of the peer's; NaN when there is none
-    double throughput(Row row, @Nullable PeerResult... results) {
-        double best = Double.NaN;
-        List<PeerResult> there = there(results);
-        for (PeerResult result : there) {
-            best = Double.isNaN(best) ? result.gbps() : Math.max(best, result.gbps());
-        }
-        note(row, there);
-        return row.gbps() / best;
+    double throughput(Row row, List<PeerResult> results) {
+        note(row, results);
+        return row.gbps() / most(results, PeerResult::gbps);
     }
 
-    /// @return our median time divided by the peer's
-    double median(Row row, @Nullable PeerResult result) {
-        note(row, there(result));
-        return result == null ? Double.NaN : row.usP50() / result.usP50();
+    /// @return our median time divided by the shortest of the peer's
+    double median(Row row, List<PeerResult> results) {
+        note(row, results);
+        return row.usP50() / least(results, PeerResult::usP50);
     }
 
-    /// @return our 99th percentile divided by the peer's
-    double tail(Row row, @Nullable PeerResult result) {
-        note(row, there(result));
-        return result == null ? Double.NaN : row.usP99() / result.usP99();
+    /// @return our 99th percentile divided by the shortest of the peer's
+    double tail(Row row, List<PeerResult> results) {
+        note(row, results);
+        return row.usP99() / least(results, PeerResult::usP99);
     }
 
     /// @return our processor time for the same bytes divided by the least of the peer's
-    double processor(Row row, @Nullable PeerResult... results) {
-        double least = Double.NaN;
-        for (PeerResult result : there(results)) {
-            least = Double.isNaN(least) ? result.cpuPerGb() : Math.min(least, result.cpuPerGb());
-        }
-        return row.cpuPerGb() / least;
+    double processor(Row row, List<PeerResult> results) {
+        note(row, results);
+        return row.cpuPerGb() / least(results, PeerResult::cpuPerGb);
     }
 
-    private static List<PeerResult> there(@Nullable PeerResult... results) {
-        List<PeerResult> there = new java.util.ArrayList<>();
-        for (PeerResult result : results) {
-            if (result != null) {
-                there.add(result);
-            }
-        }
-        return there;
+    private static double most(List<PeerResult> results, ToDoubleFunction<PeerResult> figure) {
+        return results.stream().mapToDouble(figure).max().orElse(Double.NaN);
     }
 
+    private static double least(List<PeerResult> results, ToDoubleFunction<PeerResult> figure) {
+        return results.stream().mapToDouble(figure).min().orElse(Double.NaN);
+    }
+
+    /// For the ratios that are printed beside the figures.
     private void note(Row row, List<PeerResult> results) {
-        if (results.isEmpty()) {
-            return;
+        if (!results.isEmpty()) {
+            once(
+                    "noted" + row.stage().path() + row.stage().memory() + row.test() + results,
+                    () -> {
+                        comparison.add(row, results.getFirst().system(), results);
+                        return true;
+                    });
         }
-        String key = "noted" + row.stage().path() + row.stage().memory() + row.test() + results;
-        once(
-                key,
-                () -> {
-                    comparison.add(row, results.getFirst().system(), results);
-                    return true;
-                });
     }
 }

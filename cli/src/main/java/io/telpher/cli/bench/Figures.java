@@ -11,7 +11,6 @@ import java.util.Map;
 final class Figures {
     private static final int IDLE_CONNECTIONS = 64;
     private static final int INCAST_RANKS = 9;
-    private static final double PATIENCE_SECONDS = 2;
 
     private final BenchOptions options;
     private final List<String> names;
@@ -71,6 +70,7 @@ final class Figures {
             Map<Figure, List<Double>> values,
             List<String> failures) {
         List<Figure> shared = chosen.stream().filter(f -> f.source() != FigureList.ALONE).toList();
+        Quiet quiet = new Quiet(options.patience());
         int next = 0;
         int total = shared.size() * options.rounds();
         while (next < total) {
@@ -92,11 +92,11 @@ final class Figures {
                                         json,
                                         progress,
                                         comparison,
+                                        quiet,
                                         options,
                                         number);
                     }
                     Figure figure = shared.get(next % shared.size());
-                    Disturbance.awaitQuiet(PATIENCE_SECONDS);
                     add(values, figure, figure.source().measure(round));
                 }
             } catch (TelpherException | BenchFailure e) {
@@ -124,6 +124,11 @@ final class Figures {
     private void alone(Figure figure, Map<Figure, List<Double>> values) {
         String path = figure.name().endsWith("tcp") ? "tcp" : "mapped";
         if (figure.name().startsWith("rails-")) {
+            String missing = VethBench.missing();
+            if (missing != null) {
+                table.remark(figure.name() + ": " + missing);
+                return;
+            }
             if (rails.isEmpty()) {
                 rails.putAll(VethBench.measure());
             }
@@ -211,14 +216,15 @@ final class Figures {
                 (figure, found) -> {
                     Spread spread = Spread.of(found);
                     table.remark(
-                            "%-24s %-14s bar %s, aim %s: %s %s"
+                            "%-20s %-13s %s; %s %s"
                                     .formatted(
                                             figure.name(),
                                             figure.verdict(spread),
-                                            figure.barText(),
-                                            figure.aimText(),
-                                            spread,
-                                            figure.unit()));
+                                            spread.isKnown() ? spread + " " + figure.unit() : "-",
+                                            "bar " + figure.barText(),
+                                            figure.aimText().isEmpty()
+                                                    ? ""
+                                                    : "(aim " + figure.aimText() + ")"));
                     json.metric(
                             "figure " + figure.name(),
                             spread.median(),

@@ -15,7 +15,8 @@ final class Iperf3Peer implements Peer {
     static final String PACKAGE = "iperf3";
 
     private static final long LEAST_BYTES = 64 << 10;
-    private static final List<Integer> STREAMS = List.of(1, 2, 4);
+    /// How many TCP connections it is tried with.
+    static final List<Integer> STREAMS = List.of(1, 2, 4);
 
     private final String program;
     private final List<Integer> cores;

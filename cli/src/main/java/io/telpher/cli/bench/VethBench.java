@@ -22,15 +22,25 @@ final class VethBench {
 
     private VethBench() {}
 
+    /// @return why it cannot be run here, or null
+    static @Nullable String missing() {
+        if (script() == null) {
+            return "needs a source tree: there is no " + SCRIPT;
+        }
+        return "root".equals(System.getProperty("user.name"))
+                ? null
+                : "needs root, for network namespaces: sudo " + SCRIPT;
+    }
+
     /// Measures.
     ///
     /// @return by name, `equal` and `1:2`: what both links carried together as a share of the sum
     ///     of their rates
-    /// @throws BenchFailure when it cannot be run here; says why
+    /// @throws BenchFailure when the script fails
     static Map<String, Double> measure() {
         Path script = script();
         if (script == null) {
-            throw new BenchFailure("needs a source tree: " + SCRIPT + " is not there");
+            throw new BenchFailure(String.valueOf(missing()));
         }
         try {
             Path json = Files.createTempFile("telpher-bench", ".json");

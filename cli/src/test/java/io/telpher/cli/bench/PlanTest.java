@@ -93,6 +93,7 @@ class PlanTest {
                 2,
                 1,
                 0,
+                60,
                 List.of(),
                 null,
                 null,
