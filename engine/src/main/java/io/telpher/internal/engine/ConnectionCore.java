@@ -745,7 +745,7 @@ abstract class ConnectionCore {
     void receivedByStore(long token, long length) {
         Operation op = table.find(token);
         if (op != null && op.kind == Operation.Kind.RECEIVE && op.isPending()) {
-            op.received = Math.min(length, op.length);
+            op.received = Math.clamp(length, 0, op.length);
             endings.finish(op, Connection.DONE);
         }
     }
@@ -835,7 +835,7 @@ abstract class ConnectionCore {
     void notified(MemorySegment from, long at, int length) {
         lock.lock();
         try {
-            if (notes.size() > Outbound.NOTE_CREDITS / Outbound.NOTE_OVERHEAD) {
+            if (notes.bytes() > Outbound.NOTE_CREDITS) {
                 violated("more notifications than there are credits");
                 return;
             }

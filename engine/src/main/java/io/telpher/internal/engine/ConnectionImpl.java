@@ -202,7 +202,24 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
             try {
                 op = table.take();
                 if (op != null) {
-                    fill(op, transfer, note);
+                    try {
+                        fill(op, transfer, note);
+                    } catch (RuntimeException e) {
+                        // The notification's memory is not accessible.
+                        transfer.operation = null;
+                        table.release(op);
+                        if (entered) {
+                            Endings.exit(transfer.region, transfer.localPieces);
+                        }
+                        boolean ignored =
+                                transfer.ended(
+                                        FAILED,
+                                        io.telpher.RemoteQuiet.YES,
+                                        0,
+                                        "",
+                                        new TelpherException.Unsupported(String.valueOf(e)));
+                        throw e;
+                    }
                     viaWindow = start(op, entered);
                     claimed = outbound.claim();
                 }
@@ -441,7 +458,12 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
             }
             op.kind = Operation.Kind.NOTIFY;
             op.allow(defaultDeadline);
-            op.keepNote(payload, offset, length);
+            try {
+                op.keepNote(payload, offset, length);
+            } catch (RuntimeException e) {
+                table.release(op);
+                throw e;
+            }
             token = op.token();
             boolean direct = start(op, true);
             assert !direct;

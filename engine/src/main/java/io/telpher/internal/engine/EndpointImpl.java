@@ -40,6 +40,11 @@ import org.jspecify.annotations.Nullable;
 public final class EndpointImpl implements Endpoint, EndpointContext {
     private static final SecureRandom RANDOM = new SecureRandom();
 
+    /// Names that are asked for before they are published, and questions for each.
+    private static final int MOST_NAMES = 16_384;
+
+    private static final int MOST_ASKED = 1024;
+
     /// A transport that is in use here.
     record Opened(Transport transport, TransportEndpoint endpoint) {}
 
@@ -360,11 +365,15 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         if (memory != null) {
             return memory;
         }
+        if (asked.size() >= MOST_NAMES && !asked.containsKey(name)) {
+            return null; // whoever asks runs into its deadline
+        }
         List<Asked> waiting = asked.computeIfAbsent(name, n -> new ArrayList<>());
         synchronized (waiting) {
-            if (waiting.size() < 1024) {
-                waiting.add(new Asked(connection, token));
+            if (waiting.size() >= MOST_ASKED) {
+                waiting.removeFirst(); // the oldest has most likely given up
             }
+            waiting.add(new Asked(connection, token));
         }
         // Published between the two looks: answer now; the second answer of a race is ignored as
         // stale.

@@ -10,7 +10,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.VarHandle;
 import java.nio.charset.StandardCharsets;
-import java.util.HashSet;
+import java.util.LinkedHashSet;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
@@ -34,7 +34,7 @@ final class Inbound implements Receiver {
     private @Nullable RegionImpl region;
 
     /// Transfers whose data was refused on this lane and whose tail follows: it must not fire.
-    private final Set<Long> refused = new HashSet<>();
+    private final Set<Long> refused = new LinkedHashSet<>();
 
     Inbound(ConnectionImpl connection, LaneState lane) {
         this.connection = connection;
@@ -77,15 +77,19 @@ final class Inbound implements Receiver {
                 region = found;
             }
             case Frame.DATA -> placeData(h, at, length, placement);
-            case Frame.WRITE_PIECES,
-                    Frame.READ_PIECES,
-                    Frame.TAIL,
-                    Frame.NOTE_PART,
-                    Frame.SEND,
-                    Frame.ADVERT,
-                    Frame.LOOKUP,
-                    Frame.FOUND ->
-                    placement.buffer();
+            case Frame.WRITE_PIECES, Frame.READ_PIECES, Frame.NOTE_PART -> placement.buffer();
+            case Frame.TAIL -> {
+                placement.buffer();
+                return length <= Outbound.SHORT_NOTE;
+            }
+            case Frame.SEND -> {
+                placement.buffer();
+                return length <= Outbound.EAGER;
+            }
+            case Frame.ADVERT, Frame.LOOKUP, Frame.FOUND -> {
+                placement.buffer();
+                return length <= ControlFrame.MAX_PAYLOAD;
+            }
             case Frame.NOP,
                     Frame.READ,
                     Frame.SEND_REQUEST,
@@ -277,13 +281,13 @@ final class Inbound implements Receiver {
         long stride = p.get(Frame.LONG, pAt + 8);
         long piece = p.get(Frame.INT, pAt + 16);
         int count = p.get(Frame.INT, pAt + 20);
-        if (piece < 0
+        // Without empty pieces there are no more pieces than bytes; and the extent cannot overflow.
+        if (piece <= 0
                 || count < 0
                 || stride < piece
                 || piece * count != length - Frame.STRIDED_TABLE
-                || (count > 0
-                        && (stride > found.size()
-                                || !fits(offset, stride * (count - 1L) + piece, found.size())))) {
+                || (count > 1 && stride > found.size() / (count - 1))
+                || (count > 0 && !fits(offset, stride * (count - 1L) + piece, found.size()))) {
             return Connection.DENIED;
         }
         long from = pAt + Frame.STRIDED_TABLE;
@@ -529,10 +533,10 @@ final class Inbound implements Receiver {
                         connection.truncated(transfer, new TelpherException.Truncated(c, d));
                 case Frame.ABORT -> {
                     if (transfer == 0) {
-                        matcher.aborted(a, b, -Frame.count(h, at));
+                        matcher.aborted(a, b, reasonOf(h, at));
                     } else {
                         connection.aborted(
-                                transfer, -Frame.count(h, at), Frame.field(h, at, Frame.E) != 0);
+                                transfer, reasonOf(h, at), Frame.field(h, at, Frame.E) != 0);
                     }
                 }
                 case Frame.WITHDRAW -> matcher.withdraw(a, b, transfer);
@@ -549,12 +553,7 @@ final class Inbound implements Receiver {
                                     .with(Frame.A, a)
                                     .with(Frame.B, b));
                     connection.refused(
-                            (int) a,
-                            b,
-                            -Frame.count(h, at),
-                            Frame.field(h, at, Frame.E) != 0,
-                            c,
-                            d);
+                            (int) a, b, reasonOf(h, at), Frame.field(h, at, Frame.E) != 0, c, d);
                 }
                 case Frame.KNOWN -> {
                     LaneState refused = connection.lane((int) a);
@@ -592,6 +591,14 @@ final class Inbound implements Receiver {
         }
     }
 
+    /// The reason in a frame, if it is one.
+    private static int reasonOf(MemorySegment h, long at) {
+        int said = -Frame.count(h, at);
+        return said <= Connection.BACK_PRESSURED && said >= Connection.FAILED
+                ? said
+                : Connection.FAILED;
+    }
+
     private @Nullable RemoteMemory descriptor(MemorySegment p, long pAt, int length) {
         try {
             return RemoteMemory.ofBytes(p.asSlice(pAt, length).toArray(ValueLayout.JAVA_BYTE));
@@ -603,6 +610,10 @@ final class Inbound implements Receiver {
 
     private void refuse(MemorySegment h, long at, boolean tailFollows, long c, long e) {
         if (tailFollows) {
+            if (refused.size() > LaneState.WINDOW) {
+                // The tail of the oldest is not on its way any more: it would be too far behind.
+                refused.remove(refused.iterator().next());
+            }
             refused.add(Frame.field(h, at, Frame.TRANSFER));
         }
         connection.lock.lock();
@@ -622,6 +633,9 @@ final class Inbound implements Receiver {
     /// `KNOWN`: a confirmation can never overtake a refusal, whichever lanes they take.
     private ControlFrame refusal(MemorySegment h, long at) {
         long sequence = lane.received() + 1;
+        if (lane.held.size() > 4 * LaneState.WINDOW) {
+            connection.violated("refusals that it does not take notice of");
+        }
         ControlFrame frame =
                 connection
                         .outbound

@@ -5,8 +5,11 @@ import org.jspecify.annotations.Nullable;
 /// A map from longs that allocates only when it grows: open addressing, linear probing, removal by
 /// shifting back.
 final class LongMap<T> {
-    private long[] keys = new long[8];
-    private @Nullable Object[] values = new Object[8];
+    private static final long[] NO_KEYS = {};
+    private static final @Nullable Object[] NO_VALUES = {};
+
+    private long[] keys = NO_KEYS;
+    private @Nullable Object[] values = NO_VALUES;
     private int size;
 
     private static int slot(long key, int mask) {
@@ -16,6 +19,9 @@ final class LongMap<T> {
 
     @SuppressWarnings("unchecked") // only T is ever put in
     @Nullable T get(long key) {
+        if (size == 0) {
+            return null;
+        }
         int mask = keys.length - 1;
         int i = slot(key, mask);
         Object value;
@@ -46,6 +52,9 @@ final class LongMap<T> {
 
     @SuppressWarnings("unchecked") // only T is ever put in
     @Nullable T remove(long key) {
+        if (size == 0) {
+            return null;
+        }
         int mask = keys.length - 1;
         int i = slot(key, mask);
         while (values[i] != null && keys[i] != key) {
@@ -81,7 +90,7 @@ final class LongMap<T> {
     private void grow() {
         long[] oldKeys = keys;
         @Nullable Object[] oldValues = values;
-        int capacity = oldKeys.length * 2;
+        int capacity = Math.max(8, oldKeys.length * 2);
         keys = new long[capacity];
         values = new Object[capacity];
         for (int i = 0; i < oldKeys.length; i++) {

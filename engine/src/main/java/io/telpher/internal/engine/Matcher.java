@@ -41,6 +41,8 @@ final class Matcher {
         }
     }
 
+    private static final int MOST_FORETOLD = 8 * OperationTable.LIMIT;
+
     private final ConnectionImpl connection;
     private final Outbound outbound;
     private final LongMap<Channel> channels = new LongMap<>();
@@ -50,6 +52,9 @@ final class Matcher {
 
     /// Messages and requests of all tags that have come before their receives.
     private int arrived;
+
+    /// What the peer said of positions that this side has not come to: adverts, withdrawals, ends.
+    private int foretold;
 
     /// Capacity of the receive that the last refused message met.
     long lastCapacity;
@@ -90,6 +95,7 @@ final class Matcher {
     private boolean start(Channel channel, Operation op) {
         long k = channel.sendNext;
         while (channel.withdrawn.remove(k) != null) {
+            foretold--;
             k++;
         }
         channel.sendNext = k;
@@ -97,6 +103,7 @@ final class Matcher {
         Advert advert = channel.adverts.get(k);
         if (advert != null) {
             channel.adverts.remove(k);
+            foretold--;
             channel.sendNext = k + 1;
             matched(channel, op, advert);
             return true;
@@ -197,6 +204,9 @@ final class Matcher {
             }
             return;
         }
+        if (channel.adverts.get(k) != null || !mayForetell()) {
+            return;
+        }
         channel.adverts.put(k, advert);
         startWaiting(channel);
     }
@@ -252,10 +262,15 @@ final class Matcher {
     /// The peer wants to withdraw its receive.
     void withdraw(long tag, long k, long token) {
         Channel channel = channel(tag);
-        channel.adverts.remove(k);
+        if (channel.adverts.remove(k) != null) {
+            foretold--;
+        }
         if (k >= channel.sendNext) {
-            channel.withdrawn.put(k, Boolean.TRUE);
+            if (channel.withdrawn.get(k) == null && mayForetell()) {
+                channel.withdrawn.put(k, Boolean.TRUE);
+            }
             while (channel.withdrawn.remove(channel.sendNext) != null) {
+                foretold--;
                 channel.sendNext++;
             }
             startWaiting(channel);
@@ -287,6 +302,7 @@ final class Matcher {
             return;
         }
         if (arrival.aborted) {
+            foretold--;
             connection.revokeLater(op, Connection.CANCELLED, "the peer cancelled the send");
             return;
         }
@@ -408,8 +424,20 @@ final class Matcher {
                 arrived--;
                 owe();
             }
-            channel.arrivals.put(k, new Arrival(null, 0, 0, true));
+            if ((arrival != null && arrival.aborted) || mayForetell()) {
+                channel.arrivals.put(k, new Arrival(null, 0, 0, true));
+            }
         }
+    }
+
+    /// Counts one more of what the peer foretells: no more than a patient program ever has.
+    private boolean mayForetell() {
+        if (foretold >= MOST_FORETOLD) {
+            connection.violated("too much about messages that nobody has come to");
+            return false;
+        }
+        foretold++;
+        return true;
     }
 
     /// Counts a message or request in that comes before its receive.

@@ -21,6 +21,11 @@ final class NotificationQueue {
         return count;
     }
 
+    /// Bytes that short ones take.
+    int bytes() {
+        return bytes;
+    }
+
     private void putInt(int value) {
         for (int i = 0; i < 4; i++) {
             ring[head + bytes + i & ring.length - 1] = (byte) (value >>> (8 * i));

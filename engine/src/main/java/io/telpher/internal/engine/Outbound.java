@@ -39,6 +39,11 @@ final class Outbound {
     /// Read requests that may be unanswered.
     static final int READ_CREDITS = 64;
 
+    /// Frames of the engine's own that may wait: several for every operation that there can be.
+    private static final int MOST_CONTROL = 4 * OperationTable.LIMIT;
+
+    private static final int MOST_SIGNALS = 1024;
+
     /// An operation gives way to its equals after so many bytes.
     private static final long QUANTUM = 4 << 20;
 
@@ -116,6 +121,10 @@ final class Outbound {
     }
 
     void enqueue(ControlFrame frame) {
+        if (control.size() > MOST_CONTROL) {
+            connection.violated("requests without taking the answers");
+            return;
+        }
         control.addLast(frame);
         urgentWork.set();
         stamp.count();
@@ -123,6 +132,9 @@ final class Outbound {
 
     /// Queues a frame that is neither confirmed nor kept.
     void signal(int type, long a, long b) {
+        if (signals.size() > MOST_SIGNALS) {
+            return; // they may be lost
+        }
         ControlFrame frame = control(type, 0, 0, 0).with(Frame.A, a).with(Frame.B, b);
         signals.addLast(frame);
         urgentWork.set();
@@ -495,7 +507,9 @@ final class Outbound {
             ControlFrame signal = signals.pollFirst();
             if (signal != null) {
                 copyControl(s, signal);
-                pool.addLast(signal);
+                if (pool.size() < 64) {
+                    pool.addLast(signal);
+                }
                 return true;
             }
             for (LaneState other : lanes) {

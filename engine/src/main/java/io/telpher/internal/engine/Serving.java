@@ -63,6 +63,9 @@ final class Serving {
             offsets[i] = offset;
             lengths[i] = length;
             total += length;
+            if (total < 0) {
+                return Connection.DENIED;
+            }
         }
         Operation op = take(region, token, base);
         if (op == null) {
