@@ -62,6 +62,10 @@ final class TcpInput {
     /// Whether the last frame was read straight to its destination.
     private boolean bulk;
 
+    /// What the last read asked for. Less than that arriving means that the socket is empty, which
+    /// saves the call that would say so.
+    private long asked;
+
     /// Whether nothing can come any more.
     private boolean over;
 
@@ -109,9 +113,6 @@ final class TcpInput {
         }
         return frames == 0 && over ? Lane.DEAD : frames;
     }
-
-    /// What the last read asked for; less than that means that the socket is empty.
-    private long asked;
 
     /// Hands over the header at `from`, and the whole frame when it is there.
     ///
@@ -164,8 +165,11 @@ final class TcpInput {
 
     private void checkDestination() {
         if (placement.mode() == Placement.Mode.INTO) {
-            Objects.checkFromIndexSize(
-                    placement.offset(), (long) length, placement.segment().byteSize());
+            MemorySegment target = placement.segment();
+            Objects.checkFromIndexSize(placement.offset(), (long) length, target.byteSize());
+            if (!target.isNative() || target.isReadOnly()) {
+                throw new IllegalArgumentException("not writable native memory: " + target);
+            }
         }
     }
 

@@ -101,6 +101,9 @@ final class TcpOutput {
     /// Fails before anything is taken.
     private static void checkPayload(MemorySegment memory, long offset, int length) {
         Objects.checkFromIndexSize(offset, (long) length, memory.byteSize());
+        if (length > SMALL - Lane.HEADER && !memory.isNative()) {
+            throw new IllegalArgumentException("a large payload in heap memory: " + memory);
+        }
         if (!memory.scope().isAlive()) {
             throw new IllegalStateException("the arena of the payload is closed");
         }
