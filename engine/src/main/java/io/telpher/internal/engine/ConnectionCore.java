@@ -72,6 +72,9 @@ abstract class ConnectionCore {
     private final LongMap<byte[]> parts = new LongMap<>();
 
     private volatile boolean partsComing;
+    /// A racy count.
+    private int idleTurns;
+
     private int eagerLimit = Outbound.EAGER;
     private long directBytes;
     long lastMoved;
@@ -458,7 +461,15 @@ abstract class ConnectionCore {
     /// One turn: takes in, sends, settles.
     int turn() {
         int frames = keeper.poll();
-        afterwards();
+        // Who posts or applies something looks after it himself; an idle turn only now and then makes
+        // sure, unless a lane waits for its link.
+        if (frames > 0
+                || (++idleTurns & 7) == 0
+                || outbound.isUrgent()
+                || endings.hasWork()
+                || outbound.isBlocked()) {
+            afterwards();
+        }
         return frames;
     }
 

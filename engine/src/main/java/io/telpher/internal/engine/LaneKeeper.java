@@ -85,7 +85,7 @@ final class LaneKeeper {
             broken(s, e);
             return 0;
         } finally {
-            s.pollToken.giveBack();
+            s.pollToken.release();
         }
         if (n == Lane.DEAD) {
             died(s);

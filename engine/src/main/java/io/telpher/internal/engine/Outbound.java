@@ -474,6 +474,11 @@ final class Outbound {
         return stamp.get();
     }
 
+    /// A hint: control frames or confirmations wait.
+    boolean isUrgent() {
+        return urgentWork.isSet();
+    }
+
     /// Whether some lane waits for its link to drain.
     boolean isBlocked() {
         for (LaneState s : lanes) {
