@@ -308,14 +308,14 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
 
     /// Ends or waits for the operations of this process that use a region.
     void endUsers(RegionImpl region, Deadline deadline) {
-        boolean finished = region.awaitUsers(Deadline.in(options.drainLimit()));
-        if (!finished) {
-            for (ConnectionImpl connection : connections) {
-                connection.endUsers(region);
-            }
-            boolean ignored = region.awaitUsers(deadline.or(options.drainLimit()));
-            assert ignored || !region.isOpen();
+        if (region.awaitUsers(deadline.or(options.drainLimit().dividedBy(4)))) {
+            return;
         }
+        for (ConnectionImpl connection : connections) {
+            connection.endUsers(region);
+        }
+        boolean ignored = region.awaitUsers(deadline);
+        assert ignored || !region.isOpen();
     }
 
     /// Takes a region away from every lane and every peer.

@@ -118,8 +118,8 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
         if (freed) {
             return;
         }
-        // New users are refused from here on; those inside get the drain limit to finish, then they
-        // are ended.
+        // New users are refused from here on; those inside get a part of the drain limit to finish,
+        // then they are ended.
         users.getAndUpdate(n -> n >= CLOSED ? n : n + CLOSED);
         Deadline deadline = Deadline.in(endpoint.options().drainLimit());
         endpoint.endUsers(this, deadline);
@@ -129,7 +129,7 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
                     "region %d.%d is closed for everything new, but %s; close it again later"
                             .formatted(index, generation, holder));
         }
-        if (!awaitUsers(Deadline.in(endpoint.options().drainLimit()))) {
+        if (!awaitUsers(deadline)) {
             throw new TelpherException.RegionBusy(
                     "region %d.%d is still used by %d operations of this process; close it again later"
                             .formatted(index, generation, users.get() - CLOSED));

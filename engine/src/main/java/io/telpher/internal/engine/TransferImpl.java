@@ -10,6 +10,8 @@ import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import io.telpher.TransferState;
 import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -21,6 +23,18 @@ import org.jspecify.annotations.Nullable;
 /// A transfer as the caller sees it: what is asked for, and how the last posting ended. While it is
 /// posted it has an [Operation], unless it was carried out at once.
 final class TransferImpl implements Transfer {
+    private static final VarHandle STATE;
+
+    static {
+        try {
+            STATE =
+                    MethodHandles.lookup()
+                            .findVarHandle(TransferImpl.class, "state", TransferState.class);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
+
     final ConnectionImpl connection;
     final Operation.Kind kind;
     final TransferOptions options;
@@ -79,13 +93,14 @@ final class TransferImpl implements Transfer {
 
     @Override
     public void post() {
-        if (state == TransferState.PENDING) {
+        TransferState before = state;
+        if (before == TransferState.PENDING
+                || !STATE.compareAndSet(this, before, TransferState.PENDING)) {
             throw new IllegalStateException("this transfer is pending; wait for its end first");
         }
         quiet = RemoteQuiet.UNKNOWN;
         moved = 0;
         error = null;
-        state = TransferState.PENDING;
         connection.post(this);
     }
 
