@@ -9,9 +9,6 @@ import io.telpher.internal.ffi.linux.Processes;
 import io.telpher.internal.ffi.linux.Sockets;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.PeerAddress;
-
-import org.jspecify.annotations.Nullable;
-
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -19,6 +16,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
 
 /// Turns an authenticated socket into the parts of a link. Each side sends a greeting with four
 /// descriptors, maps what it got, and says whether that worked; only when both say so is there a
@@ -166,7 +164,7 @@ final class LinkSetup {
     /// Makes what this side contributes.
     private void create() {
         inbound = RingMemory.create();
-        writer = Mapping.create("telpher-hazards", HazardPage.BYTES, Mapping.Others.READ);
+        writer = Mapping.createGuarded("telpher-hazards", HazardPage.BYTES, Mapping.Others.READ);
         doorbell = EventFd.create();
         if (doorbell < 0) {
             throw Mapping.failure("eventfd", doorbell);

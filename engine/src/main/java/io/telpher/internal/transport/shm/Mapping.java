@@ -4,13 +4,15 @@ import io.telpher.TelpherException;
 import io.telpher.internal.ffi.linux.Descriptors;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.linux.Memory;
-
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import org.jspecify.annotations.Nullable;
 
 /// A shared mapping of a sealed memfd: the engine's own pages, and views of a peer's.
 ///
-/// The segment is not tied to an arena, since a check on each access would cost more than the
-/// access: whoever closes a mapping makes sure that nobody is inside. Children do not inherit it.
+/// Most segments are not tied to an arena, since a check on each access would cost more than the
+/// access: whoever closes such a mapping makes sure that nobody is inside. Children do not inherit
+/// it.
 final class Mapping implements AutoCloseable {
     private static final int SIZE_SEALS = Memory.F_SEAL_SHRINK | Memory.F_SEAL_GROW;
 
@@ -24,11 +26,19 @@ final class Mapping implements AutoCloseable {
 
     private final MemorySegment segment;
     private final int fd;
+
+    /// Refuses accesses that come after [#close()], or null.
+    private final @Nullable Arena arena;
+
     private boolean closed;
 
-    private Mapping(long address, long bytes, int fd) {
-        this.segment = Memory.segment(address, bytes);
+    private Mapping(long address, long bytes, int fd, @Nullable Arena arena) {
+        this.segment =
+                arena == null
+                        ? Memory.segment(address, bytes)
+                        : Memory.segment(address, bytes, arena);
         this.fd = fd;
+        this.arena = arena;
     }
 
     /// Creates a zeroed file and maps it writable.
@@ -37,6 +47,17 @@ final class Mapping implements AutoCloseable {
     /// @param bytes a multiple of the page size; pages come to be when they are touched
     /// @param others what whoever gets the descriptor may do
     static Mapping create(String name, long bytes, Others others) {
+        return create(name, bytes, others, null);
+    }
+
+    /// As [#create(String, long, Others)]; accesses after [#close()] throw
+    /// [IllegalStateException], and `close` waits for those that are running.
+    @SuppressWarnings("MustBeClosedChecker") // The mapping closes it.
+    static Mapping createGuarded(String name, long bytes, Others others) {
+        return create(name, bytes, others, Arena.ofShared());
+    }
+
+    private static Mapping create(String name, long bytes, Others others, @Nullable Arena arena) {
         int fd = createFile(name, bytes);
         long address =
                 Memory.mmap(
@@ -50,7 +71,7 @@ final class Mapping implements AutoCloseable {
             throw failure("mapping " + bytes + " bytes of " + name, sealed);
         }
         int unused = Memory.madvise(address, bytes, Memory.MADV_DONTFORK);
-        return new Mapping(address, bytes, fd);
+        return new Mapping(address, bytes, fd, arena);
     }
 
     /// @return descriptor of a new file, not sealed yet
@@ -90,7 +111,7 @@ final class Mapping implements AutoCloseable {
             throw failure("mapping " + bytes + " bytes of the peer's " + what, address);
         }
         int unused = Memory.madvise(address, bytes, Memory.MADV_DONTFORK);
-        return new Mapping(address, bytes, -1);
+        return new Mapping(address, bytes, -1, null);
     }
 
     static void checkFile(int fd, long bytes, String what) {
@@ -125,6 +146,9 @@ final class Mapping implements AutoCloseable {
     public synchronized void close() {
         if (!closed) {
             closed = true;
+            if (arena != null) {
+                arena.close();
+            }
             int unused = Memory.munmap(segment.address(), segment.byteSize());
             closeDescriptor(fd);
         }

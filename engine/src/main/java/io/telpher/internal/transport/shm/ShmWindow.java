@@ -4,7 +4,6 @@ import io.telpher.Access;
 import io.telpher.RemoteMemory;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.Window;
-
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.VarHandle;
 import java.time.Duration;
@@ -27,7 +26,8 @@ abstract sealed class ShmWindow implements Window permits DirectWindow, CmaWindo
     private final ShmWindows owner;
     private final String path;
 
-    /// This side's page of announcements on the link.
+    /// This side's page of announcements on the link. A thread may come here when the link has just
+    /// been given back: then the page refuses it.
     private final MemorySegment hazards;
 
     /// The owner's table, read-only.
@@ -71,17 +71,23 @@ abstract sealed class ShmWindow implements Window permits DirectWindow, CmaWindo
 
     /// The compare-and-set in [HazardPage#enter] is a full fence, so the owner that closes the
     /// entry and then looks for announcements finds this one, or this look finds the entry closed.
+    /// In the same way [#shut()] finds the announcement, or `closed` is seen here before the table
+    /// is touched, which is gone once the windows have closed.
     @Override
     public final int enter() {
         if (closed) {
             return STALE;
         }
-        int ticket = HazardPage.enter(hazards, announcement);
-        if ((long) Words.WORD.getVolatile(table, entryAt) != openEntry || closed) {
-            HazardPage.exit(hazards, ticket);
-            return STALE;
+        try {
+            int ticket = HazardPage.enter(hazards, announcement);
+            if (closed || (long) Words.WORD.getVolatile(table, entryAt) != openEntry) {
+                HazardPage.exit(hazards, ticket);
+                return STALE;
+            }
+            return ticket;
+        } catch (IllegalStateException e) {
+            return STALE; // the link was given back in between
         }
-        return ticket;
     }
 
     @Override
@@ -112,7 +118,11 @@ abstract sealed class ShmWindow implements Window permits DirectWindow, CmaWindo
         if (!owner.forget(this)) {
             return;
         }
-        shut();
+        try {
+            shut();
+        } finally {
+            owner.forgotten();
+        }
     }
 
     /// The work of [#close()], once.

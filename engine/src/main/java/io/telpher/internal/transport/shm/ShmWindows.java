@@ -9,11 +9,9 @@ import io.telpher.spi.LocalRegion;
 import io.telpher.spi.PeerAddress;
 import io.telpher.spi.Window;
 import io.telpher.spi.Windows;
-
-import org.jspecify.annotations.Nullable;
-
 import java.util.HashSet;
 import java.util.Set;
+import org.jspecify.annotations.Nullable;
 
 /// Opens a peer's regions: inside this process directly, else by mapping the owner's memfd, else by
 /// `process_vm_writev`. What is possible was found out once, when the link came to be.
@@ -41,6 +39,9 @@ final class ShmWindows implements Windows {
     // Guarded by this. Windows that have not been closed yet; whoever takes one out closes it.
     private final Set<ShmWindow> open = new HashSet<>();
     private boolean closed;
+
+    /// Windows that are being closed one by one.
+    private int forgetting;
 
     /// Some thread never left a window: the link's pages, where it is still announced, must stay.
     private boolean leaking;
@@ -205,13 +206,40 @@ final class ShmWindows implements Windows {
                 return window;
             }
         }
-        boolean unused = window.shut();
+        window.unmap(); // nobody knows it
         throw new TelpherException.Closed(link.text() + " is closed");
     }
 
-    /// @return whether the window was still listed: the caller closes it then
+    /// @return whether the window was still listed: the caller closes it then, and calls
+    ///     [#forgotten()]
     synchronized boolean forget(ShmWindow window) {
-        return open.remove(window);
+        boolean listed = open.remove(window);
+        if (listed) {
+            forgetting++;
+        }
+        return listed;
+    }
+
+    /// A window that is not listed any more has been closed.
+    synchronized void forgotten() {
+        forgetting--;
+        notifyAll();
+    }
+
+    /// Waits for windows that others are closing: they look at the link's memory. Each takes a
+    /// limited time.
+    private synchronized void awaitForgotten() {
+        boolean interrupted = false;
+        while (forgetting > 0) {
+            try {
+                wait();
+            } catch (InterruptedException e) {
+                interrupted = true;
+            }
+        }
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
     }
 
     /// A thread did not leave a window in time: this link's memory stays for good.
@@ -252,6 +280,7 @@ final class ShmWindows implements Windows {
         for (ShmWindow window : rest) {
             boolean unused = window.shut();
         }
+        awaitForgotten();
         synchronized (this) {
             if (leaking) {
                 return;
