@@ -65,6 +65,10 @@ abstract class ConnectionCore {
     private volatile @Nullable TelpherException failure;
     private volatile boolean closing;
     private boolean buried;
+
+    /// Who is ending the operations of this connection right now.
+    private volatile @Nullable Thread undertaker;
+
     private final List<String> notesOnPaths = new ArrayList<>();
     private int noteBytesOwed;
 
@@ -355,6 +359,10 @@ abstract class ConnectionCore {
                     op.stage = Operation.Stage.DATA;
                     outbound.enqueue(op);
                 }
+            } else if (isOver()) {
+                // Windows close with their connection: what ended that is the reason.
+                op.error = failure;
+                endings.revoke(op, reasonOver(), "");
             } else {
                 endings.revoke(
                         op,
@@ -1082,7 +1090,8 @@ abstract class ConnectionCore {
     void fail(TelpherException cause) {
         synchronized (notes) {
             if (failure == null) {
-                failure = cause;
+                // The peer that hears our goodbye hangs up at once.
+                failure = closing ? new TelpherException.Closed(closedText()) : cause;
             }
         }
     }
@@ -1095,6 +1104,7 @@ abstract class ConnectionCore {
                 return;
             }
             buried = true;
+            undertaker = Thread.currentThread();
         }
         for (LaneState s : outbound.lanes()) {
             s.dead = true;
@@ -1120,7 +1130,30 @@ abstract class ConnectionCore {
         endings.settle();
         progress.remove(self());
         endpoint.forget(self());
+        undertaker = null;
         waiters.wake();
+    }
+
+    private String closedText() {
+        return "the connection with " + peerText() + " was closed";
+    }
+
+    /// Waits until nothing of the caller's memory is touched any more; another thread may be ending
+    /// the operations, or copying.
+    private void awaitEnd() {
+        Deadline deadline = Deadline.in(endpoint.options().drainLimit());
+        int round = 0;
+        while (undertaker != Thread.currentThread() && !deadline.passed()) {
+            lock.lock();
+            try {
+                if (undertaker == null && endings.allEnded()) {
+                    return;
+                }
+            } finally {
+                lock.unlock();
+            }
+            Waiting.pause(round++);
+        }
     }
 
     public void close() {
@@ -1147,8 +1180,9 @@ abstract class ConnectionCore {
                 Waiting.pause(round++);
             } while (!deadline.passed() && failure == null && outbound.isBlocked());
         }
-        fail(new TelpherException.Closed("the connection with " + peerText() + " was closed"));
+        fail(new TelpherException.Closed(closedText()));
         afterwards();
+        awaitEnd();
     }
 
     // --- for people -----------------------------------------------------------------------------

@@ -299,12 +299,20 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
                 io.telpher.RemoteQuiet.YES,
                 good ? transfer.length : 0,
                 directPath(remote),
-                good
-                        ? null
-                        : Failures.exception(
-                                result, transfer.describe() + " with " + peerText(), ""));
+                good ? null : shortFailure(result, transfer, remote));
         transfer.runActions();
         return true;
+    }
+
+    /// Why a short copy failed: what ended the connection, if it is over.
+    private TelpherException shortFailure(int reason, TransferImpl transfer, RemoteMemory remote) {
+        TelpherException over = failure();
+        return over != null && Failures.reason(over) == reason
+                ? over
+                : Failures.exception(
+                        reason,
+                        transfer.describe() + " with " + peerText(),
+                        reason == STALE || reason == DENIED ? "" : "path " + pathTo(remote));
     }
 
     boolean cancel(TransferImpl transfer) {

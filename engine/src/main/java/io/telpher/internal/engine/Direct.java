@@ -9,6 +9,7 @@ import io.telpher.TelpherException;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.Window;
 import io.telpher.spi.Windows;
+import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
@@ -122,33 +123,55 @@ final class Direct {
         if (ticket < 0) {
             return reason(ticket);
         }
-        long n;
         try {
-            n =
-                    kind == Operation.Kind.READ
-                            ? window.read(
-                                    ticket,
-                                    local.segment(),
-                                    localOffset,
-                                    remote.offset() + remoteOffset,
-                                    length,
-                                    guard)
-                            : window.write(
-                                    ticket,
-                                    local.segment(),
-                                    localOffset,
-                                    remote.offset() + remoteOffset,
-                                    length,
-                                    guard);
+            return move(
+                    kind,
+                    window,
+                    ticket,
+                    local.segment(),
+                    localOffset,
+                    remote.offset() + remoteOffset,
+                    length,
+                    guard);
         } catch (IllegalStateException e) {
             return Connection.STALE; // the caller closed the arena under its region
         } finally {
             window.exit(ticket);
         }
-        if (n == length) {
-            return Connection.DONE;
+    }
+
+    /// Copies all of a range. A copy that stops early is tried again with the rest, which names the
+    /// reason.
+    private static int move(
+            Operation.Kind kind,
+            Window window,
+            int ticket,
+            MemorySegment local,
+            long at,
+            long offset,
+            long length,
+            Window.Guard guard) {
+        long done = 0;
+        while (true) {
+            long left = length - done;
+            long n =
+                    kind == Operation.Kind.READ
+                            ? window.read(ticket, local, at + done, offset + done, left, guard)
+                            : window.write(ticket, local, at + done, offset + done, left, guard);
+            if (n == left) {
+                return Connection.DONE;
+            }
+            if (n < 0) {
+                return reason((int) n);
+            }
+            if (!guard.goOn()) {
+                return Connection.TIMED_OUT;
+            }
+            if (n == 0) {
+                return Connection.FAILED;
+            }
+            done += n;
         }
-        return n < 0 ? reason((int) n) : stopped(window, guard);
     }
 
     int copy(
@@ -159,18 +182,6 @@ final class Direct {
             long remoteOffset,
             long length) {
         return copy(kind, local, localOffset, remote, remoteOffset, length, ALWAYS);
-    }
-
-    private static int stopped(Window window, Window.Guard guard) {
-        if (!guard.goOn()) {
-            return Connection.TIMED_OUT;
-        }
-        int ticket = window.enter();
-        if (ticket < 0) {
-            return reason(ticket);
-        }
-        window.exit(ticket);
-        return Connection.FAILED;
     }
 
     private static int reason(int status) {
@@ -283,12 +294,10 @@ final class Direct {
                     return Connection.TIMED_OUT;
                 }
                 if (n > 0) {
-                    long moved =
-                            op.kind == Operation.Kind.READ
-                                    ? window.read(ticket, region.segment(), from, offset, n, op)
-                                    : window.write(ticket, region.segment(), from, offset, n, op);
-                    if (moved != n) {
-                        return moved < 0 ? reason((int) moved) : stopped(window, op);
+                    int result =
+                            move(op.kind, window, ticket, region.segment(), from, offset, n, op);
+                    if (result != Connection.DONE) {
+                        return result;
                     }
                 }
                 done += n;

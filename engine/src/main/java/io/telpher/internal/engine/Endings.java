@@ -269,6 +269,17 @@ final class Endings {
         return any;
     }
 
+    /// Whether nothing is in flight. Under the lock.
+    boolean allEnded() {
+        for (int i = 0; i < table.size(); i++) {
+            int state = table.at(i).state();
+            if (state == Operation.PENDING || state == Operation.ENDING) {
+                return false;
+            }
+        }
+        return true;
+    }
+
     /// Revokes everything that is pending. Under the lock.
     void revokeAll(TelpherException cause) {
         int reason = Failures.reason(cause);
