@@ -141,7 +141,8 @@ class AbiTest {
             Set.of("FdPassing.MAX_DESCRIPTORS", "Processes.CPU_SET_BYTES", "TcpInfo.BYTES");
 
     /// Younger than the headers of the systems that we build on.
-    private static final Set<String> MAYBE_MISSING = Set.of("Sockets.SO_PEERPIDFD");
+    private static final Set<String> MAYBE_MISSING =
+            Set.of("Sockets.SO_PEERPIDFD", "Sockets.TCP_RTO_MAX_MS");
 
     @TempDir private Path folder;
 
