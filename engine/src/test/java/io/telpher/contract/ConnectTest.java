@@ -1,0 +1,332 @@
+package io.telpher.contract;
+
+import static java.nio.charset.StandardCharsets.US_ASCII;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.catchThrowableOfType;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import io.telpher.Connection;
+import io.telpher.Endpoint;
+import io.telpher.EndpointAddress;
+import io.telpher.EndpointOptions;
+import io.telpher.TelpherException;
+import io.telpher.internal.wire.AddressCodec;
+import java.io.IOException;
+import java.net.Inet6Address;
+import java.net.InetAddress;
+import java.net.NetworkInterface;
+import java.net.ServerSocket;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CyclicBarrier;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/// How connections come to be, and how they do not.
+class ConnectTest {
+    private static final byte[] SECRET = "a secret of 24 bytes ...".getBytes(US_ASCII);
+
+    private static <T> CompletableFuture<T> async(java.util.concurrent.Callable<T> task) {
+        CompletableFuture<T> result = new CompletableFuture<>();
+        Thread.ofPlatform()
+                .daemon()
+                .start(
+                        () -> {
+                            try {
+                                result.complete(task.call());
+                            } catch (Throwable e) {
+                                result.completeExceptionally(e);
+                            }
+                        });
+        return result;
+    }
+
+    private static void checkTime(long start, Duration limit) {
+        assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(limit);
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void aWrongSecretIsDeniedAndHarmsNobody(TestPath path) {
+        try (Couple couple = Couple.open(path)) {
+            AddressCodec.Address right = AddressCodec.decode(couple.address());
+            byte[] secret = right.secret().clone();
+            secret[3] ^= 1;
+            for (byte[] wrong : List.of(secret, new byte[16], new byte[64])) {
+                byte[] address = AddressCodec.encode(new AddressCodec.Address(wrong, right.peer()));
+                long start = System.nanoTime();
+                assertThatThrownBy(() -> couple.here().connect(address))
+                        .isInstanceOf(TelpherException.AccessDenied.class)
+                        .extracting(Throwable::getMessage)
+                        .asString()
+                        .doesNotContain(HexFormat.of().formatHex(right.secret()));
+                checkTime(start, Duration.ofSeconds(3));
+            }
+            assertThatThrownBy(
+                            () ->
+                                    couple.there()
+                                            .participant()
+                                            .endpoint()
+                                            .accept(Duration.ofMillis(200)))
+                    .isInstanceOf(TelpherException.TimedOut.class);
+            couple.connect().checkWorks();
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void nobodyIsThere(TestPath path) {
+        try (Couple couple = Couple.open(path)) {
+            byte[] address = couple.address();
+            couple.there().close();
+            long start = System.nanoTime();
+            TelpherException.ConnectFailed error =
+                    catchThrowableOfType(
+                            TelpherException.ConnectFailed.class,
+                            () -> couple.here().connect(address));
+            assertThat(error).isNotNull();
+            assertThat(error.attempts()).isNotEmpty();
+            checkTime(start, Duration.ofSeconds(3));
+        }
+    }
+
+    @Test
+    void aPortWithoutListenerIsNamed() {
+        int port = Ports.free();
+        try (Endpoint endpoint = Endpoint.open(EndpointOptions.DEFAULTS)) {
+            long start = System.nanoTime();
+            assertThatThrownBy(
+                            () -> endpoint.connect(EndpointAddress.of("127.0.0.1", port, SECRET)))
+                    .isInstanceOf(TelpherException.ConnectFailed.class)
+                    .hasMessageContaining("127.0.0.1")
+                    .hasMessageContaining(Integer.toString(port));
+            checkTime(start, Duration.ofSeconds(3));
+        }
+    }
+
+    @Test
+    void aHostWithoutAddressIsNamed() {
+        try (Endpoint endpoint = Endpoint.open(EndpointOptions.DEFAULTS)) {
+            long start = System.nanoTime();
+            assertThatThrownBy(
+                            () ->
+                                    endpoint.connect(
+                                            EndpointAddress.of("no-such-host.invalid", 5, SECRET),
+                                            Duration.ofSeconds(5)))
+                    .isInstanceOfAny(
+                            TelpherException.ConnectFailed.class, TelpherException.TimedOut.class)
+                    .hasMessageContaining("no-such-host.invalid");
+            checkTime(start, Duration.ofSeconds(7));
+        }
+    }
+
+    @Test
+    void aListenerThatNeverAnswersRunsIntoTheDeadline() throws IOException {
+        try (ServerSocket silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
+                Endpoint endpoint = Endpoint.open(EndpointOptions.DEFAULTS)) {
+            EndpointAddress address =
+                    EndpointAddress.of("127.0.0.1", silent.getLocalPort(), SECRET);
+            long start = System.nanoTime();
+            assertThatThrownBy(() -> endpoint.connect(address, Duration.ofMillis(500)))
+                    .isInstanceOf(TelpherException.TimedOut.class);
+            assertThat(Duration.ofNanos(System.nanoTime() - start))
+                    .isBetween(Duration.ofMillis(490), Duration.ofMillis(2500));
+        }
+    }
+
+    @Test
+    void hostAndPortAreEnoughWithTheSecret() throws IOException {
+        List<String> hosts = new ArrayList<>(List.of("127.0.0.1", "localhost"));
+        for (InetAddress address : addresses()) {
+            hosts.add(address.getHostAddress());
+        }
+        for (String host : hosts) {
+            int port = Ports.free();
+            try (Couple couple =
+                    Couple.open(o -> TestPath.TCP.restrict(o).withPort(port).withSecret(SECRET))) {
+                couple.connect(EndpointAddress.of(host, port, SECRET).toBytes()).checkWorks();
+                assertThat(couple.here().connection().peer().incarnation())
+                        .as("learned from the peer reached by %s", host)
+                        .isEqualTo(couple.there().participant().endpoint().address().incarnation());
+            }
+        }
+    }
+
+    /// All addresses of this host; of link-local ones those that a connection can be made to.
+    private static List<InetAddress> addresses() throws IOException {
+        List<InetAddress> addresses = new ArrayList<>();
+        for (NetworkInterface device : NetworkInterface.networkInterfaces().toList()) {
+            if (device.isUp()) {
+                addresses.addAll(device.inetAddresses().toList());
+            }
+        }
+        return addresses;
+    }
+
+    @Test
+    void aLinkLocalAddressNeedsItsScope() throws IOException {
+        List<InetAddress> scoped =
+                addresses().stream()
+                        .filter(a -> a instanceof Inet6Address && a.isLinkLocalAddress())
+                        .toList();
+        assumeTrue(!scoped.isEmpty(), "this host has no link-local IPv6 address");
+        assertThat(scoped.getFirst().getHostAddress()).contains("%");
+        int port = Ports.free();
+        try (Couple couple =
+                Couple.open(o -> TestPath.TCP.restrict(o).withPort(port).withSecret(SECRET))) {
+            String host = scoped.getFirst().getHostAddress();
+            couple.connect(EndpointAddress.of(host, port, SECRET).toBytes()).checkWorks();
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource(names = {"SELF", "MAPPED", "RING", "TCP"})
+    void bothSidesDialAtTheSameTime(TestPath path) throws Exception {
+        int rounds = Scale.count(200);
+        java.util.Random random = Scale.random("dial" + path);
+        try (Couple couple = Couple.open(path)) {
+            Endpoint a = couple.here().endpoint();
+            Endpoint b = couple.there().participant().endpoint();
+            for (int round = 0; round < rounds; round++) {
+                CyclicBarrier barrier = new CyclicBarrier(2);
+                int[] delay = random.ints(2, 0, 200).toArray();
+                CompletableFuture<Connection> first = async(() -> dial(a, b, barrier, delay[0]));
+                CompletableFuture<Connection> second = async(() -> dial(b, a, barrier, delay[1]));
+                Connection there = Peer.result(first);
+                Connection back = Peer.result(second);
+                checkSame(there, back, round);
+                checkNothingToAccept(a, there);
+                checkNothingToAccept(b, back);
+                there.close();
+                back.close();
+            }
+        }
+    }
+
+    private static Connection dial(Endpoint from, Endpoint to, CyclicBarrier barrier, int delay)
+            throws Exception {
+        EndpointAddress address = to.address();
+        barrier.await();
+        for (int i = 0; i < delay; i++) {
+            Thread.onSpinWait();
+        }
+        return from.connect(address, Duration.ofSeconds(20));
+    }
+
+    /// Checks that two connections are two ends of one.
+    private static void checkSame(Connection one, Connection other, int round) {
+        byte[] body = {(byte) round, 17};
+        Outcome.of(one.notifyPeer(Bytes.off(body))).assertDone();
+        assertThat(other.awaitNotification(Duration.ofSeconds(10)).payload()).isEqualTo(body);
+        Outcome.of(other.notifyPeer(Bytes.off(body))).assertDone();
+        assertThat(one.awaitNotification(Duration.ofSeconds(10)).payload()).isEqualTo(body);
+    }
+
+    /// A connection that both sides dialled may also be handed out by accept, but there is no
+    /// second one.
+    private static void checkNothingToAccept(Endpoint endpoint, Connection known) {
+        try {
+            assertThat(endpoint.accept(Duration.ofMillis(1))).isSameAs(known);
+        } catch (TelpherException.TimedOut e) {
+            return;
+        }
+        assertThatThrownBy(() -> endpoint.accept(Duration.ofMillis(1)))
+                .isInstanceOf(TelpherException.TimedOut.class);
+    }
+
+    @Test
+    void manyDialOneAtTheSameTime() {
+        int count = 16;
+        byte[] address;
+        try (Couple couple = Couple.open(o -> o)) {
+            address = couple.address();
+            List<CompletableFuture<Participant>> dialling = new ArrayList<>();
+            for (int i = 0; i < count; i++) {
+                dialling.add(
+                        async(
+                                () -> {
+                                    Participant one = new Participant();
+                                    one.open(o -> o);
+                                    one.connect(address);
+                                    return one;
+                                }));
+            }
+            for (int i = 0; i < count; i++) {
+                couple.there().tell(Participant::accept);
+            }
+            List<Participant> all = dialling.stream().map(Peer::result).toList();
+            for (Participant one : all) {
+                Couple.checkWorks(one, couple.there());
+            }
+            all.forEach(Participant::close);
+        }
+    }
+
+    @Test
+    void addressesTravelAsBytesAndTextAndKeepTheirSecret() {
+        try (Endpoint endpoint = Endpoint.open(EndpointOptions.DEFAULTS.withSecret(SECRET))) {
+            EndpointAddress address = endpoint.address();
+            assertThat(EndpointAddress.ofBytes(address.toBytes())).isEqualTo(address);
+            assertThat(EndpointAddress.parse(address.text())).isEqualTo(address);
+            assertThat(address.incarnation()).isNotZero();
+            String secret = new String(SECRET, US_ASCII);
+            for (Object shown : new Object[] {address, endpoint, endpoint.options()}) {
+                assertThat(shown.toString())
+                        .doesNotContain(secret, HexFormat.of().formatHex(SECRET));
+            }
+            byte[] bytes = address.toBytes();
+            for (int length = 0; length < bytes.length; length++) {
+                byte[] cut = Arrays.copyOf(bytes, length);
+                assertThatThrownBy(() -> EndpointAddress.ofBytes(cut))
+                        .isInstanceOf(IllegalArgumentException.class);
+            }
+            assertThatThrownBy(() -> EndpointAddress.parse("localhost:1"))
+                    .isInstanceOf(IllegalArgumentException.class);
+            assertThatThrownBy(() -> EndpointAddress.parse("telpher1:!!"))
+                    .isInstanceOf(IllegalArgumentException.class);
+        }
+    }
+
+    @Test
+    void anEndpointWithoutAnyTransportIsRefused() {
+        assertThatThrownBy(
+                        () ->
+                                Endpoint.open(
+                                        EndpointOptions.DEFAULTS.withTransports(List.of("pigeon"))))
+                .isInstanceOf(TelpherException.Unsupported.class)
+                .hasMessageContaining("pigeon");
+    }
+
+    @Test
+    void endpointsThatShareNoTransportSaySo() {
+        try (Participant tcp = new Participant();
+                Participant shm = new Participant()) {
+            tcp.open(o -> TestPath.TCP.restrict(o));
+            byte[] address = shm.open(o -> TestPath.RING.restrict(o));
+            assertThatThrownBy(() -> tcp.connect(address))
+                    .isInstanceOf(TelpherException.ConnectFailed.class);
+        }
+    }
+
+    @Test
+    void everyIncarnationIsNew() {
+        List<Long> incarnations =
+                Stream.generate(
+                                () -> {
+                                    try (Endpoint endpoint =
+                                            Endpoint.open(EndpointOptions.DEFAULTS)) {
+                                        return endpoint.address().incarnation();
+                                    }
+                                })
+                        .limit(20)
+                        .toList();
+        assertThat(incarnations).doesNotHaveDuplicates();
+    }
+}

@@ -1,0 +1,422 @@
+package io.telpher.contract;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.telpher.MemoryRegion;
+import io.telpher.RemoteMemory;
+import io.telpher.TelpherException;
+import io.telpher.Transfer;
+import io.telpher.TransferState;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestInfo;
+
+/// A peer that dies at any moment: it is noticed, nothing is called done that is not, and
+/// nothing is left.
+@Setting.In({Place.TWO, Place.NETNS})
+abstract class DeathContract extends Contract {
+    /// A second as promised, and a second for two busy cores.
+    private static final long NOTICE = Duration.ofSeconds(2).toNanos();
+
+    private static final int SLOT = 100_000;
+    private static final int SLOTS = 300;
+
+    /// Every test gets a peer that lives.
+    @BeforeEach
+    @Override
+    void prepare(TestInfo test) {
+        if (!process().isAlive()) {
+            replacePeer();
+        }
+        super.prepare(test);
+    }
+
+    @Override
+    void release() {
+        here.closeRegions();
+        if (process().isAlive()) {
+            peer.tell(Participant::closeRegions);
+        }
+    }
+
+    private PeerProcess process() {
+        return (PeerProcess) peer;
+    }
+
+    private void checkLost(TelpherException error) {
+        // Names the peer, and the path or its transport.
+        String path = setting.path().path();
+        assertThat(error)
+                .isInstanceOf(TelpherException.PeerLost.class)
+                .hasMessageMatching("(?s).*[0-9a-f]{16}.*")
+                .hasMessageMatching("(?s).*(" + path + (path.equals("tcp") ? "" : "|shm") + ").*");
+    }
+
+    /// Kills the peer after a while.
+    ///
+    /// @return the moment
+    private CompletableFuture<Long> killLater(int millis) {
+        PeerProcess victim = process();
+        return CompletableFuture.supplyAsync(
+                () -> {
+                    sleep(millis);
+                    long now = System.nanoTime();
+                    victim.kill();
+                    return now;
+                },
+                task -> new Thread(task, "test-killer").start());
+    }
+
+    /// Which slots are in flight.
+    private record Posted(int slot, int size, Transfer transfer) {}
+
+    @Test
+    void writesToAPeerThatIsKilled() {
+        for (int round = 0; round < Scale.count(5); round++) {
+            prepareRound(round);
+            try (Arena arena = Arena.ofShared()) {
+                long bytes = (long) SLOT * SLOTS;
+                MemorySegment view = SharedView.add(peer, "target", setting.path(), bytes, arena);
+                RemoteMemory target = remoteOf("target");
+                region("source", Kind.FOREIGN, bytes);
+                long seed = random.nextLong();
+                here.fill("source", 0, bytes, seed);
+                int[] sizes = random.ints(SLOTS, 1, SLOT).toArray();
+                CompletableFuture<Long> killed = killLater(random.nextInt(40));
+                Deque<Posted> flight = new ArrayDeque<>();
+                List<Posted> done = new ArrayList<>();
+                TelpherException error = null;
+                // After the last slot comes the first again, with the same bytes.
+                for (int i = 0; error == null; i++) {
+                    long at = (long) (i % SLOTS) * SLOT;
+                    int size = sizes[i % SLOTS];
+                    try {
+                        Transfer write =
+                                connection()
+                                        .write(
+                                                here.slice("source", at, size),
+                                                target.slice(at, size));
+                        flight.add(new Posted(i % SLOTS, size, write));
+                    } catch (TelpherException e) {
+                        error = e;
+                    }
+                    if (flight.size() == 8) {
+                        error = take(flight, done, error);
+                    }
+                }
+                long noticed = System.nanoTime();
+                while (!flight.isEmpty()) {
+                    error = take(flight, done, error);
+                }
+                checkLost(error);
+                assertThat(noticed - Peer.result(killed)).isLessThan(NOTICE);
+                checkLost(connection().failure());
+                for (Posted posted : done) {
+                    long at = (long) posted.slot * SLOT;
+                    Content.check(view, at, posted.size, seed, at);
+                }
+            }
+            release();
+        }
+    }
+
+    private void prepareRound(int round) {
+        if (round > 0) {
+            replacePeer();
+        }
+    }
+
+    private RemoteMemory remoteOf(String name) {
+        return RemoteMemory.ofBytes(peer.run(self -> self.region(name).remote().toBytes()));
+    }
+
+    /// Takes the end of the oldest transfer.
+    private static TelpherException take(
+            Deque<Posted> flight, List<Posted> done, TelpherException error) {
+        Posted posted = flight.remove();
+        Outcome outcome = Outcome.of(posted.transfer);
+        if (outcome.state() == TransferState.DONE) {
+            outcome.assertDone(posted.size);
+            done.add(posted);
+            return error;
+        }
+        return error == null ? outcome.error() : error;
+    }
+
+    @Test
+    void nothingIsDoneAfterThePeerWasLost() {
+        MemoryRegion source = region("source", Kind.TELPHER, 1000);
+        RemoteMemory target = remote("target", Kind.TELPHER, 1000);
+        here.write("source", 0, 1000, target).assertDone(1000);
+        Transfer pending = connection().receive(1, source.all());
+        process().kill();
+        checkLost(Outcome.of(pending).error());
+        for (int i = 0; i < 20; i++) {
+            checkLost(Outcome.failure(() -> connection().write(source.all(), target)));
+            checkLost(Outcome.failure(() -> connection().read(source.all(), target)));
+            checkLost(Outcome.failure(() -> connection().send(2, source.all())));
+            checkLost(Outcome.failure(() -> connection().receive(2, source.all())));
+            checkLost(Outcome.failure(() -> connection().notifyPeer(Bytes.off(3, 3))));
+        }
+        assertThat(connection().tryWrite(source, 0, target, 0, 8))
+                .isEqualTo(io.telpher.Connection.PEER_LOST);
+        assertThat(connection().trySend(1, source, 0, 8))
+                .isEqualTo(io.telpher.Connection.PEER_LOST);
+        assertThat(connection().isOpen()).isFalse();
+        assertThatThrownBy(() -> connection().awaitNotification(Duration.ofSeconds(5)))
+                .isInstanceOf(TelpherException.PeerLost.class);
+        assertThatThrownBy(() -> connection().lookup("name", Duration.ofSeconds(5)))
+                .isInstanceOf(TelpherException.PeerLost.class);
+    }
+
+    @Test
+    void readsFromAPeerThatIsKilled() {
+        int size = 8 << 20;
+        for (int round = 0; round < Scale.count(3); round++) {
+            prepareRound(round);
+            region("local", Kind.FOREIGN, size);
+            RemoteMemory origin = remote("origin", Kind.MAIN[round % 2], size);
+            long seed = random.nextLong();
+            peer.fill("origin", 0, size, seed);
+            CompletableFuture<Long> killed = killLater(random.nextInt(40));
+            TelpherException error = null;
+            while (error == null) {
+                int length = Scale.size(random, 1, size);
+                here.segment("local").asSlice(0, length).fill((byte) 0);
+                error =
+                        Outcome.failureOrNull(
+                                () ->
+                                        connection()
+                                                .read(
+                                                        here.slice("local", 0, length),
+                                                        origin.slice(0, length)));
+                if (error == null) {
+                    here.check("local", 0, length, seed);
+                }
+            }
+            assertThat(System.nanoTime() - Peer.result(killed)).isLessThan(NOTICE);
+            checkLost(error);
+            here.segment("local").fill((byte) 0x77);
+            sleep(50);
+            Content.checkAll(here.segment("local"), 0, size, (byte) 0x77);
+            release();
+        }
+    }
+
+    @Test
+    void messagesWithAPeerThatIsKilled() {
+        for (int round = 0; round < Scale.count(4); round++) {
+            prepareRound(round);
+            region("source", Kind.TELPHER, 1 << 20);
+            region("answer", Kind.TELPHER, 1 << 20);
+            remote("buffer", Kind.FOREIGN, 1 << 20);
+            peer.launch(DeathContract::echo);
+            CompletableFuture<Long> killed = killLater(random.nextInt(40));
+            TelpherException error = null;
+            while (error == null) {
+                int size = Scale.size(random, 0, 1 << 20);
+                long seed = random.nextLong();
+                here.fill("source", 0, size, seed);
+                try {
+                    Transfer receive = connection().receive(2, here.region("answer").all());
+                    Outcome send = Outcome.of(connection().send(1, here.slice("source", 0, size)));
+                    Outcome received = Outcome.of(receive);
+                    error = send.error() != null ? send.error() : received.error();
+                    if (received.state() == TransferState.DONE) {
+                        here.check("answer", 0, size, seed);
+                    }
+                } catch (TelpherException e) {
+                    error = e;
+                }
+            }
+            assertThat(System.nanoTime() - Peer.result(killed)).isLessThan(NOTICE);
+            checkLost(error);
+            release();
+        }
+    }
+
+    private static void echo(Participant self) {
+        while (true) {
+            Transfer receive = self.connection().receive(1, self.region("buffer").all());
+            receive.await();
+            self.connection().send(2, self.slice("buffer", 0, receive.bytesMoved())).await();
+        }
+    }
+
+    @Test
+    void aPeerThatIsKilledWhileItWritesAndReads() {
+        for (int round = 0; round < Scale.count(4); round++) {
+            prepareRound(round);
+            long bytes = (long) SLOT * SLOTS;
+            byte[] mine = region("inbox", Kind.MAIN[round % 2], bytes).remote().toBytes();
+            byte[] word = region("progress", Kind.FOREIGN, 8).remote().toBytes();
+            remote("source", Kind.FOREIGN, bytes);
+            remote("count", Kind.FOREIGN, 8);
+            long seed = random.nextLong();
+            peer.launch(
+                    self -> {
+                        self.fill("source", 0, bytes, seed);
+                        RemoteMemory inbox = RemoteMemory.ofBytes(mine);
+                        for (int i = 0; i < SLOTS; i++) {
+                            long at = (long) i * SLOT;
+                            self.write("source", at, SLOT, inbox.slice(at, SLOT)).assertDone(SLOT);
+                            Bytes.release(self.segment("count"), 0, i + 1);
+                            self.write("count", 0, 8, RemoteMemory.ofBytes(word)).assertDone(8);
+                        }
+                        while (true) {
+                            Outcome.of(
+                                    self.connection().read(self.slice("source", 0, bytes), inbox));
+                        }
+                    });
+            awaitProgress();
+            sleep(random.nextInt(30));
+            long start = System.nanoTime();
+            process().kill();
+            assertThatThrownBy(() -> connection().awaitNotification(Duration.ofSeconds(10)))
+                    .isInstanceOf(TelpherException.PeerLost.class);
+            assertThat(System.nanoTime() - start).isLessThan(NOTICE);
+            checkLost(connection().failure());
+            long progress = Bytes.acquire(here.segment("progress"), 0);
+            Content.check(here.segment("inbox"), 0, progress * SLOT, seed, 0);
+            // Nobody holds the regions any more.
+            long closing = System.nanoTime();
+            here.closeRegion("inbox");
+            here.closeRegion("progress");
+            assertThat(System.nanoTime() - closing).isLessThan(NOTICE);
+            release();
+        }
+    }
+
+    private void awaitProgress() {
+        long end = System.nanoTime() + Participant.LIMIT.toNanos();
+        while (Bytes.acquire(here.segment("progress"), 0) == 0) {
+            assertThat(System.nanoTime()).as("time for the first write").isLessThan(end);
+            Thread.onSpinWait();
+        }
+    }
+
+    @Test
+    void anIdleConnectionNoticesTheDeath() {
+        AtomicInteger ended = new AtomicInteger();
+        Transfer receive = connection().receive(1, region("inbox", Kind.TELPHER, 10).all());
+        receive.onEnd(transfer -> ended.incrementAndGet());
+        sleep(300);
+        long start = System.nanoTime();
+        process().kill();
+        while (connection().isOpen()) {
+            assertThat(System.nanoTime() - start).isLessThan(NOTICE);
+            sleep(5);
+        }
+        checkLost(Outcome.of(receive).error());
+        assertThat(ended).hasValue(1);
+        assertThat(connection().peer().toString()).isNotEmpty();
+    }
+
+    @Test
+    void aPeerThatExitsWithoutClosingIsLostToo() {
+        Transfer receive = connection().receive(1, region("inbox", Kind.TELPHER, 10).all());
+        peer.launch(self -> Runtime.getRuntime().halt(0));
+        checkLost(Outcome.of(receive).error());
+        process().awaitEnd();
+    }
+
+    @Test
+    void aPeerThatClosesItsEndpointIsGoneForGood() {
+        MemoryRegion inbox = region("inbox", Kind.TELPHER, 10);
+        Transfer receive = connection().receive(1, inbox.all());
+        peer.tell(self -> self.endpoint().close());
+        assertThat(Outcome.of(receive).error())
+                .isInstanceOfAny(TelpherException.PeerLost.class, TelpherException.Closed.class);
+        assertThat(connection().isOpen()).isFalse();
+        assertThat(Outcome.failure(() -> connection().send(1, inbox.all())))
+                .isInstanceOfAny(TelpherException.PeerLost.class, TelpherException.Closed.class);
+        replacePeer();
+    }
+
+    @Test
+    void aRestartedPeerRefusesWhatBelongedToTheOldOne() {
+        int port = Ports.free();
+        byte[] secret = "0123456789abcdef".getBytes(java.nio.charset.StandardCharsets.US_ASCII);
+        Participant.Tweak options = options();
+        Participant.Tweak same = o -> options.apply(o).withPort(port).withSecret(secret);
+        peer.tell(self -> self.endpoint().close());
+        byte[] oldAddress = peer.run(self -> self.open(same));
+        CompletableFuture<Boolean> accepted = peer.begin(Participant::accept);
+        here.connect(oldAddress);
+        Peer.result(accepted);
+        region("local", Kind.TELPHER, 1000);
+        RemoteMemory old = remote("target", Kind.TELPHER, 1000);
+        here.write("local", 0, 1000, old).assertDone(1000);
+        process().kill();
+        peer = setting.startPeer();
+        byte[] address = peer.run(self -> self.open(same));
+        assertThat(address).isNotEqualTo(oldAddress);
+        long start = System.nanoTime();
+        assertThatThrownBy(() -> here.connect(oldAddress))
+                .isInstanceOfAny(
+                        TelpherException.PeerLost.class, TelpherException.ConnectFailed.class);
+        assertThat(System.nanoTime() - start).isLessThan(Duration.ofSeconds(5).toNanos());
+        accepted = peer.begin(Participant::accept);
+        here.connect(address);
+        Peer.result(accepted);
+        RemoteMemory fresh = remote("target", Kind.TELPHER, 1000);
+        soil("target", 0, 1000);
+        assertThat(fresh.incarnation()).isNotEqualTo(old.incarnation());
+        assertThat(Outcome.failure(() -> connection().write(here.region("local").all(), old)))
+                .isInstanceOf(TelpherException.StaleRegion.class);
+        assertThat(Outcome.failure(() -> connection().read(here.region("local").all(), old)))
+                .isInstanceOf(TelpherException.StaleRegion.class);
+        peer.tell(self -> verifyUntouched(self, "target", 0, 1000));
+        here.fill("local", 0, 1000, 4);
+        here.write("local", 0, 1000, fresh).assertDone(1000);
+        peer.check("target", 0, 1000, 4);
+    }
+
+    @Test
+    void nothingIsLeftAfterEitherSideWasKilled() {
+        Resources before = null;
+        for (int round = 0; round < 4; round++) {
+            region("local", Kind.TELPHER, 1 << 20);
+            RemoteMemory target = remote("target", Kind.TELPHER, 1 << 20);
+            here.write("local", 0, 1 << 20, target).assertDone(1 << 20);
+            byte[] mine = here.region("local").remote().toBytes();
+            peer.tell(
+                    self ->
+                            self.write("target", 0, 1 << 20, RemoteMemory.ofBytes(mine))
+                                    .assertDone(1 << 20));
+            process().kill();
+            assertThatThrownBy(() -> connection().awaitNotification(Duration.ofSeconds(10)))
+                    .isInstanceOf(TelpherException.PeerLost.class);
+            here.close();
+            peer.close();
+            // The first round loads classes and starts what stays.
+            if (round == 0) {
+                before = Resources.now();
+            } else {
+                before.awaitSame();
+            }
+            peer = setting.startPeer();
+            here = new Participant();
+            open(peer);
+        }
+    }
+
+    private void open(Peer fresh) {
+        Participant.Tweak options = options();
+        here.open(options);
+        byte[] address = fresh.run(self -> self.open(options));
+        CompletableFuture<Boolean> accepted = fresh.begin(Participant::accept);
+        here.connect(address);
+        Peer.result(accepted);
+    }
+}

@@ -1,0 +1,102 @@
+package io.telpher.contract;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+
+import io.telpher.RemoteMemory;
+import io.telpher.TelpherException;
+import io.telpher.TransferState;
+import java.io.IOException;
+import java.lang.foreign.MemorySegment;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.RepeatedTest;
+import org.junit.jupiter.api.io.TempDir;
+
+/// A peer whose process goes on as another program: nobody may write into that.
+@Setting.In(Place.TWO)
+abstract class ExecContract extends Contract {
+    private static final long ADDRESS = 0x1000_0000_0000L;
+    private static final int SIZE = 4 << 20;
+
+    @TempDir Path folder;
+
+    @Override
+    void release() {
+        here.closeRegions();
+    }
+
+    @RepeatedTest(2)
+    void nothingIsWrittenIntoAnotherProgram() throws IOException {
+        PeerProcess process = (PeerProcess) peer;
+        byte[] bytes =
+                peer.run(
+                        self -> {
+                            MemorySegment memory = ExecProbe.map(ADDRESS, SIZE);
+                            return self.keep(
+                                            "target",
+                                            self.endpoint().register(memory),
+                                            Participant.arena())
+                                    .remote()
+                                    .toBytes();
+                        });
+        RemoteMemory target = RemoteMemory.ofBytes(bytes);
+        region("source", Kind.FOREIGN, SIZE);
+        here.fill("source", 0, SIZE, 1);
+        here.write("source", 0, SIZE, target).assertDone(SIZE);
+        List<CompletableFuture<TelpherException>> writers =
+                IntStream.of(64, 5000, SIZE)
+                        .mapToObj(
+                                size ->
+                                        CompletableFuture.supplyAsync(
+                                                () -> writeUntilItFails(target, size),
+                                                task -> new Thread(task, "test-writer").start()))
+                        .toList();
+        Path result = folder.resolve("result");
+        List<String> command = new ArrayList<>(PeerProcess.java(List.of()));
+        command.addAll(
+                List.of(
+                        ExecProbe.class.getName(),
+                        Long.toString(ADDRESS),
+                        Integer.toString(SIZE),
+                        result.toString()));
+        List<String> program = List.copyOf(command);
+        sleep(random.nextInt(50));
+        long start = System.nanoTime();
+        peer.launch(self -> replace(program));
+        for (CompletableFuture<TelpherException> writer : writers) {
+            assertThat(Peer.result(writer)).isInstanceOf(TelpherException.PeerLost.class);
+        }
+        assertThat(System.nanoTime() - start).isLessThan(Duration.ofSeconds(3).toNanos());
+        await().atMost(Duration.ofSeconds(20)).until(() -> !process.isAlive());
+        assertThat(result).hasContent("quiet");
+        Files.delete(result);
+        replacePeer();
+    }
+
+    private static void replace(List<String> program) throws Exception {
+        try {
+            ExecProbe.exec(program);
+        } catch (Throwable e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    private TelpherException writeUntilItFails(RemoteMemory target, int size) {
+        while (true) {
+            try {
+                Outcome outcome = here.write("source", 0, size, target.slice(0, size));
+                if (outcome.state() != TransferState.DONE) {
+                    return outcome.error();
+                }
+            } catch (TelpherException e) {
+                return e;
+            }
+        }
+    }
+}

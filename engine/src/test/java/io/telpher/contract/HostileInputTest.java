@@ -1,0 +1,309 @@
+package io.telpher.contract;
+
+import static java.nio.charset.StandardCharsets.US_ASCII;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.telpher.EndpointAddress;
+import io.telpher.TelpherException;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.SocketAddress;
+import java.net.StandardProtocolFamily;
+import java.net.UnixDomainSocketAddress;
+import java.nio.ByteBuffer;
+import java.nio.channels.SocketChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Random;
+import java.util.concurrent.CompletableFuture;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/// Strangers, accidents and attackers at the doors of an endpoint, which goes on serving.
+class HostileInputTest {
+    private static final byte[] SECRET = "0123456789abcdef".getBytes(US_ASCII);
+    private static final Duration HANDSHAKE = Duration.ofSeconds(1);
+
+    /// The doors.
+    enum Door {
+        TCP,
+        UNIX
+    }
+
+    @TempDir Path folder;
+
+    private final int port = Ports.free();
+    private Couple couple;
+    private Resources before;
+
+    private void open(Door door) {
+        String sockets = folder.toString();
+        int tcp = port;
+        TestPath path = door == Door.TCP ? TestPath.TCP : TestPath.RING;
+        couple =
+                Couple.open(
+                        o ->
+                                path.restrict(o)
+                                        .withSecret(SECRET)
+                                        .withConnectDeadline(HANDSHAKE)
+                                        .withSocketDirectory(sockets));
+        // The one that is attacked has a known port.
+        couple.there()
+                .tell(
+                        self -> {
+                            self.close();
+                            self.open(
+                                    o ->
+                                            path.restrict(o)
+                                                    .withSecret(SECRET)
+                                                    .withPort(tcp)
+                                                    .withConnectDeadline(HANDSHAKE)
+                                                    .withSocketDirectory(sockets));
+                        });
+        couple.connect().checkWorks();
+        before = Resources.now();
+    }
+
+    @AfterEach
+    void goesOnServingAndKeepsNothing() {
+        if (couple == null) {
+            return;
+        }
+        before.awaitSame();
+        couple.checkWorks();
+        couple.here().closeConnection();
+        couple.connect().checkWorks();
+        couple.close();
+        assertThat(folder).isEmptyDirectory();
+    }
+
+    private SocketChannel knock(Door door) throws IOException {
+        if (door == Door.TCP) {
+            return SocketChannel.open(new InetSocketAddress("127.0.0.1", port));
+        }
+        String incarnation =
+                couple.there().participant().endpoint().address().toString().split(" ")[1];
+        try (Stream<Path> files = Files.list(folder)) {
+            List<Path> sockets = files.sorted().toList();
+            // Two endpoints have one each; both get the same treatment in turn.
+            Path socket =
+                    sockets.stream()
+                            .filter(file -> file.toString().contains(incarnation))
+                            .findFirst()
+                            .orElse(sockets.getFirst());
+            SocketChannel channel = SocketChannel.open(StandardProtocolFamily.UNIX);
+            SocketAddress address = UnixDomainSocketAddress.of(socket);
+            channel.connect(address);
+            return channel;
+        }
+    }
+
+    /// Sends as much as the other side takes; it may close at any time.
+    private static void send(SocketChannel channel, byte[] bytes) {
+        try {
+            channel.configureBlocking(false);
+            ByteBuffer buffer = ByteBuffer.wrap(bytes);
+            long end = System.nanoTime() + 200_000_000L;
+            while (buffer.hasRemaining() && System.nanoTime() < end) {
+                channel.write(buffer);
+            }
+        } catch (IOException e) {
+            // It has closed: well.
+        }
+    }
+
+    /// Waits until the other side has closed.
+    private static void awaitClosed(SocketChannel channel, Duration limit) throws IOException {
+        channel.configureBlocking(false);
+        ByteBuffer buffer = ByteBuffer.allocate(65_536);
+        long end = System.nanoTime() + limit.toNanos();
+        while (System.nanoTime() < end) {
+            try {
+                if (channel.read(buffer.clear()) < 0) {
+                    channel.close();
+                    return;
+                }
+            } catch (IOException e) {
+                channel.close();
+                return;
+            }
+            Contract.sleep(5);
+        }
+        throw new AssertionError("the socket is still open after " + limit);
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void garbageCostsOneSocket(Door door) throws IOException {
+        open(door);
+        Random random = Scale.random("garbage");
+        List<SocketChannel> open = new ArrayList<>();
+        for (int i = 0; i < Scale.count(150); i++) {
+            byte[] garbage = new byte[Scale.size(random, 0, 300_000)];
+            random.nextBytes(garbage);
+            if (i % 5 == 0) {
+                Arrays.fill(garbage, (byte) (i % 2 == 0 ? 0 : -1));
+            }
+            SocketChannel channel = knock(door);
+            send(channel, i % 7 == 3 ? "GET / HTTP/1.1\r\n\r\n".getBytes(US_ASCII) : garbage);
+            if (i % 2 == 0) {
+                channel.close();
+            } else {
+                open.add(channel);
+            }
+        }
+        couple.checkWorks();
+        for (SocketChannel channel : open) {
+            awaitClosed(channel, HANDSHAKE.plusSeconds(2));
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void aSlowLorisIsThrownOut(Door door) throws IOException {
+        open(door);
+        List<SocketChannel> lorises = new ArrayList<>();
+        for (int i = 0; i < 40; i++) {
+            lorises.add(knock(door));
+        }
+        // Others are served meanwhile, in time.
+        long start = System.nanoTime();
+        try (Participant honest = new Participant()) {
+            String sockets = folder.toString();
+            TestPath path = door == Door.TCP ? TestPath.TCP : TestPath.RING;
+            honest.open(o -> path.restrict(o).withSocketDirectory(sockets));
+            CompletableFuture<Boolean> accepted =
+                    couple.there().begin(self -> self.endpoint().accept(Participant.LIMIT));
+            honest.connect(couple.address());
+            Peer.result(accepted);
+            assertThat(Duration.ofNanos(System.nanoTime() - start))
+                    .isLessThan(Duration.ofSeconds(1));
+        }
+        for (int i = 0; i < 12; i++) {
+            for (SocketChannel loris : lorises) {
+                send(loris, new byte[] {(byte) "TLPA".charAt(i % 4)});
+            }
+            Contract.sleep(100);
+        }
+        for (SocketChannel loris : lorises) {
+            awaitClosed(loris, HANDSHAKE.plusSeconds(2));
+        }
+    }
+
+    @Test
+    void aRecordedHandshakeIsWorthNothing() throws IOException {
+        open(Door.TCP);
+        byte[] recorded;
+        try (TcpProxy proxy = TcpProxy.to(port)) {
+            connectBy(proxy);
+            couple.checkWorks();
+            recorded = proxy.recorded();
+        }
+        couple.here().closeConnection();
+        couple.there().tell(Participant::closeConnection);
+        couple.connect();
+        Random random = Scale.random("replay");
+        assertThat(recorded.length).isGreaterThan(16);
+        List<SocketChannel> open = new ArrayList<>();
+        for (int i = 0; i < Scale.count(100); i++) {
+            byte[] bytes = recorded.clone();
+            // As it was, cut, changed, or with lengths as large as they get.
+            switch (i % 4) {
+                case 0 -> {}
+                case 1 -> bytes = Arrays.copyOf(bytes, random.nextInt(bytes.length));
+                case 2 -> bytes[random.nextInt(Math.min(bytes.length, 400))] ^= (byte) (1 << i % 8);
+                default -> {
+                    int at = random.nextInt(Math.min(bytes.length - 8, 400));
+                    Arrays.fill(
+                            bytes, at, at + 4 + 4 * (i / 4 % 2), (byte) (i % 3 == 0 ? 0x7f : -1));
+                }
+            }
+            SocketChannel channel = knock(Door.TCP);
+            send(channel, bytes);
+            open.add(channel);
+        }
+        for (SocketChannel channel : open) {
+            awaitClosed(channel, HANDSHAKE.plusSeconds(2));
+        }
+        assertThatThrownBy(
+                        () ->
+                                couple.there()
+                                        .participant()
+                                        .endpoint()
+                                        .accept(Duration.ofMillis(100)))
+                .isInstanceOf(TelpherException.TimedOut.class);
+    }
+
+    private void connectBy(TcpProxy proxy) {
+        couple.here().closeConnection();
+        couple.there().tell(Participant::closeConnection);
+        couple.connect(EndpointAddress.of("127.0.0.1", proxy.port(), SECRET).toBytes());
+    }
+
+    @Test
+    void aConnectionThatIsCutOrGarbledHarmsNobodyElse() throws IOException {
+        open(Door.TCP);
+        Random random = Scale.random("garble");
+        for (int i = 0; i < Scale.count(30); i++) {
+            long after = Scale.size(random, 0, 100_000);
+            try (TcpProxy proxy = TcpProxy.to(port)) {
+                TcpProxy.Fault[] faults = TcpProxy.Fault.values();
+                proxy.inject(faults[i % faults.length], after, random.nextLong());
+                try (Participant victim = new Participant()) {
+                    victim.open(
+                            o ->
+                                    TestPath.TCP
+                                            .restrict(o)
+                                            .withDeadline(Duration.ofMillis(500))
+                                            .withConnectDeadline(HANDSHAKE));
+                    useUntilItBreaks(victim, proxy);
+                }
+            }
+            takeIn();
+        }
+    }
+
+    /// Whatever happens, it happens within the deadlines and is one of Telpher's errors.
+    private void useUntilItBreaks(Participant victim, TcpProxy proxy) {
+        long start = System.nanoTime();
+        try {
+            byte[] address = EndpointAddress.of("127.0.0.1", proxy.port(), SECRET).toBytes();
+            victim.use(victim.endpoint().connect(EndpointAddress.ofBytes(address), HANDSHAKE));
+            victim.add("buffer", Kind.FOREIGN, 50_000);
+            for (int i = 0; i < 20; i++) {
+                Outcome.of(victim.connection().notifyPeer(Bytes.off(1000, i)));
+                Outcome.of(victim.connection().send(i, victim.region("buffer").all()));
+                if (!victim.connection().isOpen()) {
+                    break;
+                }
+            }
+        } catch (TelpherException e) {
+            assertThat(e).hasMessageMatching("(?s).+");
+        }
+        assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(45));
+    }
+
+    /// Takes what was accepted meanwhile, and closes it.
+    private void takeIn() {
+        couple.there()
+                .tell(
+                        self -> {
+                            while (true) {
+                                try {
+                                    self.endpoint().accept(Duration.ofMillis(1)).close();
+                                } catch (TelpherException.TimedOut e) {
+                                    return;
+                                }
+                            }
+                        });
+    }
+}

@@ -1,0 +1,80 @@
+package io.telpher.contract;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.telpher.Connection;
+import io.telpher.Endpoint;
+import io.telpher.EndpointOptions;
+import io.telpher.MemoryRegion;
+import io.telpher.Transfer;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.stream.IntStream;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/// Many endpoints, each connected with every other one.
+class MeshTest {
+    private static final int COUNT = 64;
+    private static final int SLOT = 3000;
+
+    @ParameterizedTest
+    @EnumSource(names = {"MAPPED", "TCP"})
+    void sixtyFourEndpoints(TestPath path) {
+        int count = Math.min(COUNT, Math.max(4, Scale.count(COUNT)));
+        warmUp(path);
+        Resources before = Resources.now();
+        List<Endpoint> endpoints = new ArrayList<>();
+        // One thread each for dialling and accepting, as separate processes would have.
+        try (ExecutorService executor =
+                Executors.newFixedThreadPool(8, Thread.ofPlatform().daemon().factory())) {
+            EndpointOptions options =
+                    path.restrict(EndpointOptions.DEFAULTS)
+                            .withLanes(1)
+                            .withConnectDeadline(Duration.ofSeconds(60));
+            for (int i = 0; i < count; i++) {
+                endpoints.add(Endpoint.open(options));
+            }
+            run(executor, count, i -> meet(endpoints, i));
+            endpoints.forEach(Endpoint::close);
+        }
+        before.awaitSame();
+    }
+
+    private static void warmUp(TestPath path) {
+        try (Couple couple = Couple.open(path)) {
+            couple.connect().checkWorks();
+        }
+    }
+
+    private static void run(
+            ExecutorService executor, int count, java.util.function.IntConsumer task) {
+        CompletableFuture<?>[] all =
+                IntStream.range(0, count)
+                        .mapToObj(i -> CompletableFuture.runAsync(() -> task.accept(i), executor))
+                        .toArray(CompletableFuture[]::new);
+        Peer.result(CompletableFuture.allOf(all));
+    }
+
+    /// Connects one endpoint with all after it, and writes to each of them.
+    private static void meet(List<Endpoint> endpoints, int index) {
+        Endpoint self = endpoints.get(index);
+        try (MemoryRegion source = self.allocate(SLOT)) {
+            Content.fill(source.segment(), 0, SLOT, index);
+            for (int other = index + 1; other < endpoints.size(); other++) {
+                Endpoint peer = endpoints.get(other);
+                Connection connection = self.connect(peer.address(), Duration.ofSeconds(60));
+                try (MemoryRegion target = peer.allocate(SLOT)) {
+                    Transfer write = connection.write(source.all(), target.remote());
+                    Outcome.of(write).assertDone(SLOT);
+                    Content.check(target.segment(), 0, SLOT, index);
+                }
+                assertThat(connection.isOpen()).isTrue();
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+package io.telpher.contract;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import io.telpher.MemoryRegion;
+import io.telpher.RemoteMemory;
+import io.telpher.internal.ffi.linux.Processes;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.concurrent.CompletableFuture;
+import org.junit.jupiter.api.Test;
+
+/// Which path an endpoint chooses when all are allowed, and what it says about it.
+class PathChoiceTest {
+    /// Writes to a region of a peer and checks the bytes.
+    ///
+    /// @return the path
+    private static String write(Participant here, Peer peer, Kind kind) {
+        RemoteMemory target = peer.add("target" + kind, kind, 100_000);
+        MemoryRegion source = here.add("source" + kind, Kind.FOREIGN, 100_000);
+        here.fill("source" + kind, 0, 100_000, 5);
+        Outcome outcome = Outcome.of(here.connection().write(source.all(), target));
+        outcome.assertDone(100_000);
+        peer.check("target" + kind, 0, 100_000, 5);
+        return outcome.path();
+    }
+
+    private static void connect(Participant here, Peer peer, Participant.Tweak options) {
+        here.open(options);
+        byte[] address = peer.run(self -> self.open(options));
+        CompletableFuture<Boolean> accepted = peer.begin(Participant::accept);
+        here.connect(address);
+        Peer.result(accepted);
+    }
+
+    @Test
+    void oneProcess() {
+        try (Couple couple = Couple.open(o -> o).connect()) {
+            assertThat(write(couple.here(), couple.there(), Kind.TELPHER)).isEqualTo("self");
+            assertThat(write(couple.here(), couple.there(), Kind.FOREIGN)).isEqualTo("self");
+        }
+    }
+
+    @Test
+    void twoProcesses() {
+        try (Participant here = new Participant();
+                PeerProcess peer = PeerProcess.start()) {
+            connect(here, peer, o -> o);
+            assertThat(write(here, peer, Kind.TELPHER)).isEqualTo("mapped");
+            assertThat(write(here, peer, Kind.FOREIGN)).isIn("cma", "shm-ring");
+            assertThat(here.connection().explain()).contains("mapped", "cma");
+        }
+    }
+
+    @Test
+    void aKernelThatForbidsTheOthersMemory() {
+        assumeTrue(
+                "root".equals(System.getProperty("user.name"))
+                        && Files.isExecutable(Path.of("/usr/bin/setpriv")),
+                "needs root and setpriv of the package util-linux");
+        String[] withoutTracing = {
+            "/usr/bin/setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"
+        };
+        try (PeerProcess here = PeerProcess.start(withoutTracing);
+                PeerProcess there = PeerProcess.start(withoutTracing)) {
+            for (PeerProcess peer : new PeerProcess[] {here, there}) {
+                peer.tell(
+                        self -> assertThat(Processes.prctl(Processes.PR_SET_DUMPABLE, 0)).isZero());
+            }
+            there.run(self -> self.open(o -> o.withTransports(java.util.List.of("shm"))));
+            byte[] address = there.run(self -> self.endpoint().address().toBytes());
+            CompletableFuture<Boolean> accepted = there.begin(Participant::accept);
+            String explained =
+                    here.run(
+                            self -> {
+                                self.open(o -> o.withTransports(java.util.List.of("shm")));
+                                return self.connect(address).explain();
+                            });
+            Peer.result(accepted);
+            assertThat(explained).contains("cma").containsAnyOf("EPERM", "not permitted", "denied");
+            byte[] target = there.add("target", Kind.FOREIGN, 1000).toBytes();
+            byte[] mapped = there.add("mapped", Kind.TELPHER, 1000).toBytes();
+            String paths =
+                    here.run(
+                            self -> {
+                                self.add("source", Kind.FOREIGN, 1000);
+                                self.fill("source", 0, 1000, 4);
+                                Outcome foreign =
+                                        self.write("source", 0, 1000, RemoteMemory.ofBytes(target))
+                                                .assertDone(1000);
+                                Outcome telpher =
+                                        self.write("source", 0, 1000, RemoteMemory.ofBytes(mapped))
+                                                .assertDone(1000);
+                                return foreign.path() + " " + telpher.path();
+                            });
+            assertThat(paths).isEqualTo("shm-ring mapped");
+            there.check("target", 0, 1000, 4);
+            there.check("mapped", 0, 1000, 4);
+        }
+    }
+}
