@@ -201,7 +201,11 @@ final class Connector {
                 ConnectionImpl connection =
                         establish(peer, mine, next, channel, deadline, failures);
                 if (connection != null) {
-                    join(peer, connection, next, left, dialled, deadline);
+                    if (mine.committed) {
+                        join(peer, connection, next, left, dialled, deadline);
+                    } else {
+                        abandon(dialled, left); // the peer made it, and adds the lanes
+                    }
                     return connection;
                 }
             } catch (TelpherException.TimedOut
