@@ -133,7 +133,12 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         }
         if (transports.isEmpty()) {
             throw new TelpherException.Unsupported(
-                    "no transport can be used: " + String.join("; ", unavailable));
+                    "no transport can be used%s: %s"
+                            .formatted(
+                                    options.transports().isEmpty()
+                                            ? ""
+                                            : ", allowed are " + options.transports(),
+                                    String.join("; ", unavailable)));
         }
     }
 

@@ -2,6 +2,7 @@ package io.telpher.internal.transport.tcp;
 
 import io.telpher.EndpointOptions;
 import io.telpher.TelpherException;
+import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.spi.Channel;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.EndpointContext;
@@ -58,19 +59,7 @@ final class TcpEndpoint implements TransportEndpoint {
                     addLocator(listener, address, locators);
                 }
             } else {
-                int port = options.port();
-                for (NetAddress address : chosen) {
-                    TcpListener listener =
-                            TcpListener.at(
-                                    address,
-                                    port,
-                                    listeners.isEmpty()
-                                            ? TcpListener.Fallback.NONE
-                                            : TcpListener.Fallback.ANY_PORT);
-                    listeners.add(listener);
-                    addLocator(listener, address, locators);
-                    port = port == 0 ? listener.port() : port;
-                }
+                listenAt(chosen, options.port(), listeners, locators);
             }
         } catch (RuntimeException e) {
             listeners.forEach(TcpListener::close);
@@ -82,6 +71,39 @@ final class TcpEndpoint implements TransportEndpoint {
             context.watch(listener.descriptor(), () -> listener.accept(endpoint::accepted));
         }
         return endpoint;
+    }
+
+    /// Listens at each address. One that the kernel does not let anybody bind, since it is still
+    /// being checked for duplicates, is left out unless it is the only one.
+    private static void listenAt(
+            List<NetAddress> chosen,
+            int firstPort,
+            List<TcpListener> listeners,
+            List<Locator> locators) {
+        int port = firstPort;
+        TelpherException.NativeFailure unavailable = null;
+        for (NetAddress address : chosen) {
+            try {
+                TcpListener listener =
+                        TcpListener.at(
+                                address,
+                                port,
+                                listeners.isEmpty()
+                                        ? TcpListener.Fallback.NONE
+                                        : TcpListener.Fallback.ANY_PORT);
+                listeners.add(listener);
+                addLocator(listener, address, locators);
+                port = port == 0 ? listener.port() : port;
+            } catch (TelpherException.NativeFailure e) {
+                if (e.errno() != Errno.EADDRNOTAVAIL) {
+                    throw e;
+                }
+                unavailable = e;
+            }
+        }
+        if (listeners.isEmpty() && unavailable != null) {
+            throw unavailable;
+        }
     }
 
     private static void addLocator(
