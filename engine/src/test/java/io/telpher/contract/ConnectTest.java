@@ -150,7 +150,9 @@ class ConnectTest {
         for (String host : hosts) {
             int port = Ports.free();
             try (Couple couple =
-                    Couple.open(o -> TestPath.TCP.restrict(o).withPort(port).withSecret(SECRET))) {
+                    Couple.open(
+                            TestPath.TCP::restrict,
+                            o -> TestPath.TCP.restrict(o).withPort(port).withSecret(SECRET))) {
                 couple.connect(EndpointAddress.of(host, port, SECRET).toBytes()).checkWorks();
                 assertThat(couple.here().connection().peer().incarnation())
                         .as("learned from the peer reached by %s", host)
@@ -180,7 +182,9 @@ class ConnectTest {
         assertThat(scoped.getFirst().getHostAddress()).contains("%");
         int port = Ports.free();
         try (Couple couple =
-                Couple.open(o -> TestPath.TCP.restrict(o).withPort(port).withSecret(SECRET))) {
+                Couple.open(
+                        TestPath.TCP::restrict,
+                        o -> TestPath.TCP.restrict(o).withPort(port).withSecret(SECRET))) {
             String host = scoped.getFirst().getHostAddress();
             couple.connect(EndpointAddress.of(host, port, SECRET).toBytes()).checkWorks();
         }

@@ -10,10 +10,17 @@ import java.util.concurrent.CompletableFuture;
 record Couple(Participant here, LocalPeer there) implements AutoCloseable {
     /// Opens both, not connected.
     static Couple open(Participant.Tweak options) {
+        return open(options, options);
+    }
+
+    /// Opens both, not connected.
+    ///
+    /// @param theirs options of the one that accepts
+    static Couple open(Participant.Tweak options, Participant.Tweak theirs) {
         Participant here = new Participant();
         here.open(options);
         LocalPeer there = new LocalPeer();
-        there.run(self -> self.open(options));
+        there.run(self -> self.open(theirs));
         return new Couple(here, there);
     }
 

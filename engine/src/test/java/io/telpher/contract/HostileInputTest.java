@@ -31,7 +31,9 @@ import org.junit.jupiter.params.provider.EnumSource;
 /// Strangers, accidents and attackers at the doors of an endpoint, which goes on serving.
 class HostileInputTest {
     private static final byte[] SECRET = "0123456789abcdef".getBytes(US_ASCII);
-    private static final Duration HANDSHAKE = Duration.ofSeconds(1);
+
+    /// Longer than a stranger may take to say who it is.
+    private static final Duration HANDSHAKE = Duration.ofSeconds(9);
 
     /// The doors.
     enum Door {
@@ -49,26 +51,9 @@ class HostileInputTest {
         String sockets = folder.toString();
         int tcp = port;
         TestPath path = door == Door.TCP ? TestPath.TCP : TestPath.RING;
-        couple =
-                Couple.open(
-                        o ->
-                                path.restrict(o)
-                                        .withSecret(SECRET)
-                                        .withConnectDeadline(HANDSHAKE)
-                                        .withSocketDirectory(sockets));
-        // The one that is attacked has a known port.
-        couple.there()
-                .tell(
-                        self -> {
-                            self.close();
-                            self.open(
-                                    o ->
-                                            path.restrict(o)
-                                                    .withSecret(SECRET)
-                                                    .withPort(tcp)
-                                                    .withConnectDeadline(HANDSHAKE)
-                                                    .withSocketDirectory(sockets));
-                        });
+        Participant.Tweak options =
+                o -> path.restrict(o).withSecret(SECRET).withSocketDirectory(sockets);
+        couple = Couple.open(options, o -> options.apply(o).withPort(tcp));
         couple.connect().checkWorks();
         before = Resources.now();
     }
@@ -163,7 +148,7 @@ class HostileInputTest {
         }
         couple.checkWorks();
         for (SocketChannel channel : open) {
-            awaitClosed(channel, HANDSHAKE.plusSeconds(2));
+            awaitClosed(channel, HANDSHAKE);
         }
     }
 
@@ -195,7 +180,7 @@ class HostileInputTest {
             Contract.sleep(100);
         }
         for (SocketChannel loris : lorises) {
-            awaitClosed(loris, HANDSHAKE.plusSeconds(2));
+            awaitClosed(loris, HANDSHAKE);
         }
     }
 
@@ -232,7 +217,7 @@ class HostileInputTest {
             open.add(channel);
         }
         for (SocketChannel channel : open) {
-            awaitClosed(channel, HANDSHAKE.plusSeconds(2));
+            awaitClosed(channel, HANDSHAKE);
         }
         assertThatThrownBy(
                         () ->
@@ -259,12 +244,7 @@ class HostileInputTest {
                 TcpProxy.Fault[] faults = TcpProxy.Fault.values();
                 proxy.inject(faults[i % faults.length], after, random.nextLong());
                 try (Participant victim = new Participant()) {
-                    victim.open(
-                            o ->
-                                    TestPath.TCP
-                                            .restrict(o)
-                                            .withDeadline(Duration.ofMillis(500))
-                                            .withConnectDeadline(HANDSHAKE));
+                    victim.open(o -> TestPath.TCP.restrict(o).withDeadline(Duration.ofMillis(500)));
                     useUntilItBreaks(victim, proxy);
                 }
             }
@@ -277,7 +257,9 @@ class HostileInputTest {
         long start = System.nanoTime();
         try {
             byte[] address = EndpointAddress.of("127.0.0.1", proxy.port(), SECRET).toBytes();
-            victim.use(victim.endpoint().connect(EndpointAddress.ofBytes(address), HANDSHAKE));
+            victim.use(
+                    victim.endpoint()
+                            .connect(EndpointAddress.ofBytes(address), Duration.ofSeconds(1)));
             victim.add("buffer", Kind.FOREIGN, 50_000);
             for (int i = 0; i < 20; i++) {
                 Outcome.of(victim.connection().notifyPeer(Bytes.off(1000, i)));

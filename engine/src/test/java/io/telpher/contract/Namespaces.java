@@ -60,6 +60,9 @@ final class Namespaces implements AutoCloseable {
                 command("ip", "netns", "add", namespaces.prefix + name);
                 namespaces.names.add(name);
                 namespaces.run(name, "ip", "link", "set", "lo", "up");
+                // Addresses can be used at once, without a second of looking for duplicates.
+                namespaces.run(
+                        name, "sh", "-c", "echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad");
             }
             return namespaces;
         } catch (RuntimeException e) {
@@ -101,7 +104,20 @@ final class Namespaces implements AutoCloseable {
         command(add.toArray(String[]::new));
         up(first, ours, subnet + ".1/24");
         up(second, device, subnet + ".2/24");
+        awaitUp(first, ours);
+        awaitUp(second, device);
         return device;
+    }
+
+    /// The kernel takes up to a second to notice that a link carries.
+    private void awaitUp(String name, String device) {
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(10);
+        while (!run(name, "cat", "/sys/class/net/" + device + "/operstate").strip().equals("up")) {
+            if (System.nanoTime() > end) {
+                throw new AssertionError(device + " does not come up");
+            }
+            Contract.sleep(20);
+        }
     }
 
     private void up(String name, String device, String address) {

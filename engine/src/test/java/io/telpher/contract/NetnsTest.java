@@ -361,6 +361,8 @@ class NetnsTest {
         hosts = Namespaces.create("a", "m", "b");
         hosts.link("a", "m", SUBNET.formatted(0));
         hosts.link("m", "b", SUBNET.formatted(1));
+        // A link-local address could be a neighbour's: only a time-out tells that it is not.
+        hosts.run("a", "ip", "-6", "address", "flush", "dev", "v0");
         a = PeerProcess.start(hosts.exec("a"));
         b = PeerProcess.start(hosts.exec("b"));
         a.tell(self -> self.open(TCP));
