@@ -44,6 +44,16 @@ for link in 1 2; do
     done
 done
 
+# A link is up a moment after it was set up; what is not up yet is not used.
+for namespace in "$left" "$right"; do
+    for link in 1 2; do
+        for _ in $(seq 100); do
+            ip -n "$namespace" -o link show "rail$link" | grep -q 'state UP' && break
+            sleep 0.05
+        done
+    done
+done
+
 limit() { # LINK MEGABITS
     for namespace in "$left" "$right"; do
         tc -n "$namespace" qdisc replace dev "rail$1" root tbf rate "$2mbit" burst 512kb latency 20ms

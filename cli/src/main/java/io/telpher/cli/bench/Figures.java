@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.jspecify.annotations.Nullable;
 
 /// Measures the promised figures in one go: several rounds, in each of which Telpher and the peers
 /// take turns.
@@ -17,7 +18,7 @@ final class Figures {
     private final List<Integer> cores;
     private final Table table;
     private final JsonLines json;
-    private final Map<String, Double> rails = new LinkedHashMap<>();
+    private @Nullable Map<String, Double> rails;
     private final Map<String, IdleMeter.Result> idle = new LinkedHashMap<>();
 
     Figures(
@@ -129,8 +130,9 @@ final class Figures {
                 table.remark(figure.name() + ": " + missing);
                 return;
             }
-            if (rails.isEmpty()) {
-                rails.putAll(VethBench.measure());
+            if (rails == null) {
+                rails = Map.of(); // not again for the other rates when it fails
+                rails = VethBench.measure();
             }
             String rates = figure.name().substring("rails-".length());
             add(values, figure, rails.getOrDefault(rates, Double.NaN));
