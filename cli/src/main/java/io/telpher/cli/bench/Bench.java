@@ -3,7 +3,6 @@ package io.telpher.cli.bench;
 import io.telpher.TelpherException;
 import java.util.ArrayList;
 import java.util.List;
-import org.HdrHistogram.Histogram;
 
 /// One run of the sweep: for every round, stage and row, Telpher and then the peers that are
 /// compared with.
@@ -219,12 +218,5 @@ final class Bench {
             case COUNTER -> List.of(Phase.Style.PREPARED);
             default -> List.of(Phase.Style.TOKEN, Phase.Style.PREPARED);
         };
-    }
-
-    /// Loads what the first measurement would otherwise load in its midst.
-    static void preload() {
-        Histogram histogram = PhaseResult.histogram();
-        histogram.recordValue(1_000);
-        PhaseResult.decode(new PhaseResult(0, 1, 1, 0, histogram).encode());
     }
 }

@@ -1,0 +1,159 @@
+package io.telpher.cli.bench;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/// Two ranks in one process: rank 0 initiates towards rank 1.
+class RankTest {
+    private static final Stage STAGE =
+            new Stage(
+                    "self",
+                    MemoryPair.TELPHER,
+                    0,
+                    List.of(),
+                    Traffic.PAIR,
+                    Traffic.Direction.ONE,
+                    2,
+                    1 << 16,
+                    Stage.Waiting.POLL);
+
+    private final Rank initiator = new Rank(0);
+    private final Rank target = new Rank(1);
+
+    @AfterEach
+    void close() {
+        initiator.close();
+        target.close();
+    }
+
+    private void connect() {
+        List<Message> descriptions = List.of(initiator.open(STAGE), target.open(STAGE));
+        initiator.connect(descriptions);
+        target.connect(descriptions);
+    }
+
+    private PhaseResult run(Op op, int pieces, Phase.Place place) {
+        Phase phase =
+                new Phase(
+                        op,
+                        4096,
+                        pieces,
+                        4,
+                        Phase.Shape.STREAM,
+                        place,
+                        Phase.Style.TOKEN,
+                        8,
+                        0,
+                        1,
+                        0,
+                        7);
+        initiator.prepare(phase);
+        target.prepare(phase);
+        return initiator.run();
+    }
+
+    @Test
+    void rightDataPasses() {
+        connect();
+        PhaseResult result = run(Op.WRITE, 1, Phase.Place.SHARED);
+        assertThat(result.operations()).isEqualTo(8);
+        assertThat(result.times().getTotalCount()).isEqualTo(8);
+        target.run();
+        assertThat(target.check().wrong()).isZero();
+        assertThat(initiator.check().wrong()).isZero();
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {0, 8, 1000, 4095})
+    void aPlantedWrongByteIsFoundAndNamed(int place) {
+        connect();
+        run(Op.WRITE, 1, Phase.Place.SHARED);
+        Stand stand = target.stand();
+        flip(stand.target.segment(), stand.landing(0) + place);
+        Verdict verdict = target.check();
+        assertThat(verdict.wrong()).isEqualTo(1);
+        assertThat(verdict.first())
+                .contains("byte " + place + " of what rank 1 got from rank 0", "write of 4K", "round 7");
+    }
+
+    @Test
+    void aWrongByteIsFoundInTheBufferOfEveryOperationInFlight() {
+        connect();
+        run(Op.WRITE, 1, Phase.Place.APART);
+        Stand stand = target.stand();
+        assertThat(target.check().wrong()).isZero();
+        flip(stand.target.segment(), stand.landing(0) + 3 * 4096 + 5);
+        assertThat(target.check().wrong()).isEqualTo(1);
+    }
+
+    @Test
+    void aWrongByteIsFoundInScatteredPieces() {
+        connect();
+        run(Op.WRITE, 16, Phase.Place.SHARED);
+        Stand stand = target.stand();
+        assertThat(target.check().wrong()).isZero();
+        flip(stand.target.segment(), stand.landing(0) + 300);
+        assertThat(target.check().wrong()).isEqualTo(1);
+    }
+
+    @Test
+    void aReadIsCheckedWhereItWasInitiated() {
+        connect();
+        run(Op.READ, 1, Phase.Place.SHARED);
+        assertThat(initiator.check().wrong()).isZero();
+        Stand stand = initiator.stand();
+        flip(stand.target.segment(), stand.landing(1) + 17);
+        assertThat(initiator.check().wrong()).isEqualTo(1);
+        assertThat(target.check().wrong()).isZero();
+    }
+
+    @Test
+    void nothingWrittenAtAllIsWrongThroughout() {
+        connect();
+        run(Op.WRITE, 1, Phase.Place.SHARED);
+        target.stand().target.segment().fill((byte) 0);
+        assertThat(target.check().wrong()).isGreaterThan(4000);
+    }
+
+    @Test
+    void operationsLargerThanTheMemoryAreRefused() {
+        connect();
+        Phase large =
+                new Phase(
+                        Op.WRITE,
+                        1 << 20,
+                        1,
+                        1,
+                        Phase.Shape.STREAM,
+                        Phase.Place.SHARED,
+                        Phase.Style.TOKEN,
+                        1,
+                        0,
+                        1,
+                        0,
+                        1);
+        assertThatThrownBy(() -> initiator.prepare(large))
+                .isInstanceOf(BenchFailure.class)
+                .hasMessageContaining("does not fit");
+    }
+
+    @Test
+    void phasesNeedAStage() {
+        assertThatThrownBy(initiator::run)
+                .isInstanceOf(BenchFailure.class)
+                .hasMessageContaining("'open' comes first");
+    }
+
+    private static void flip(MemorySegment memory, long at) {
+        byte right = memory.get(ValueLayout.JAVA_BYTE, at);
+        memory.set(ValueLayout.JAVA_BYTE, at, (byte) (right ^ 1));
+    }
+}
