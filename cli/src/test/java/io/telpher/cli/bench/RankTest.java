@@ -81,7 +81,10 @@ class RankTest {
         Verdict verdict = target.check();
         assertThat(verdict.wrong()).isEqualTo(1);
         assertThat(verdict.first())
-                .contains("byte " + place + " of what rank 1 got from rank 0", "write of 4K", "round 7");
+                .contains(
+                        "byte " + place + " of what rank 1 got from rank 0",
+                        "write of 4K",
+                        "round 7");
     }
 
     @Test
