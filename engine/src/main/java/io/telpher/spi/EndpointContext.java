@@ -22,6 +22,10 @@ public interface EndpointContext {
     ///     open, else null
     @Nullable LocalRegion region(int index, int generation, long key);
 
+    /// @return whether the region of that index and generation is open, whatever its key: tells a wrong
+    ///     key from a closed region
+    boolean isOpen(int index, int generation);
+
     /// Calls `ready` on the progress thread whenever the descriptor is readable, has hung up or has
     /// failed, until [#unwatch(int)]. Level-triggered; `ready` must not block.
     void watch(int descriptor, Runnable ready);

@@ -79,6 +79,14 @@ abstract class ConnectionCore {
     /// A racy count.
     private int idleTurns;
 
+    /// The outbound stamp that the last full turn saw; racy, whoever sees a newer one does a full turn.
+    private long settledStamp;
+
+    /// Operations and bytes that short copies have done by themselves: racing threads lose a few.
+    private final Hint shortDone = new Hint();
+
+    private final Hint shortBytes = new Hint();
+
     private int eagerLimit = Outbound.EAGER;
     private long directBytes;
     long lastMoved;
@@ -220,8 +228,14 @@ abstract class ConnectionCore {
         if (result == Direct.NOT_OPEN || result == Direct.NO_WINDOW) {
             return NOT_NOW;
         }
-        // No DONE after the peer was found to be lost.
-        return isOver() ? reasonOver() : result;
+        if (isOver()) {
+            return reasonOver(); // no DONE after the peer was found to be lost
+        }
+        if (result == Connection.DONE) {
+            shortDone.count();
+            shortBytes.set(shortBytes.get() + (kind == Operation.Kind.READ ? 0 : length));
+        }
+        return result;
     }
 
     int updateNow(CounterUpdate counter) {
@@ -469,13 +483,15 @@ abstract class ConnectionCore {
     /// One turn: takes in, sends, settles.
     int turn() {
         int frames = keeper.poll();
-        // Who posts or applies something looks after it himself; an idle turn only now and then makes
-        // sure, unless a lane waits for its link.
+        // A thread that waits comes here all the time: most turns find nothing and must cost little.
+        long stamp = outbound.stamp();
         if (frames > 0
+                || stamp != settledStamp
                 || (++idleTurns & 7) == 0
-                || outbound.isUrgent()
                 || endings.hasWork()
+                || keeper.hasWork()
                 || outbound.isBlocked()) {
+            settledStamp = stamp;
             afterwards();
         }
         return frames;
@@ -1216,7 +1232,7 @@ abstract class ConnectionCore {
         long failed;
         lock.lock();
         try {
-            sent = directBytes;
+            sent = directBytes + shortBytes.get();
             for (LaneState s : outbound.lanes()) {
                 lanes.add(
                         new ConnectionMetrics.Lane(
@@ -1229,7 +1245,7 @@ abstract class ConnectionCore {
                 sent += s.bytesSent;
                 received += s.bytesReceived;
             }
-            done = endings.done;
+            done = endings.done + shortDone.get();
             failed = endings.failed;
         } finally {
             lock.unlock();

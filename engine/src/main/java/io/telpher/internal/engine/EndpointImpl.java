@@ -243,6 +243,11 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     }
 
     @Override
+    public boolean isOpen(int index, int generation) {
+        return regions.find(index, generation) != null;
+    }
+
+    @Override
     public void watch(int descriptor, Runnable ready) {
         progress.watch(descriptor, ready);
     }

@@ -119,6 +119,10 @@ final class LaneState {
     volatile @Nullable String death;
     volatile boolean parked;
     int watched = -1;
+
+    /// The progress thread's key for that descriptor.
+    long watchKey;
+
     boolean watchedForWriting;
 
     /// When it last confirmed something or had nothing to confirm: the clock of stalls.

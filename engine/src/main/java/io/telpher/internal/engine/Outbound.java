@@ -474,9 +474,9 @@ final class Outbound {
         return stamp.get();
     }
 
-    /// A hint: control frames or confirmations wait.
-    boolean isUrgent() {
-        return urgentWork.isSet();
+    /// @return a number that changes whenever there may be more to send than before
+    long stamp() {
+        return stamp.get();
     }
 
     /// Whether some lane waits for its link to drain.

@@ -6,13 +6,12 @@ import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.linux.EventFd;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
-import java.util.Iterator;
+import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
 
 /// The one thread of this process that makes progress when nobody else does. It parks in one epoll.
@@ -58,15 +57,30 @@ final class Progress implements Runnable {
         }
     }
 
-    private record Source(@Nullable Runnable ready, @Nullable LaneState lane, @Nullable Watch of) {}
+    /// What an event of the epoll stands for.
+    ///
+    /// @param key what the epoll reports: index in the low half, a number of its own in the high half,
+    ///     so that a late event finds nobody
+    private record Source(
+            long key,
+            int descriptor,
+            @Nullable Runnable ready,
+            @Nullable LaneState lane,
+            @Nullable Watch of) {}
 
     private final Arena arena = Arena.ofShared();
     private final int epoll;
     private final int bell;
     private final Epoll.Events events = new Epoll.Events(arena, 64);
-    private final ConcurrentHashMap<Long, Source> sources = new ConcurrentHashMap<>();
-    private final ConcurrentHashMap<Integer, Long> byDescriptor = new ConcurrentHashMap<>();
-    private final AtomicLong nextSource = new AtomicLong(1);
+
+    /// Guards changes of `sources` and `byDescriptor`, and the descriptors' end.
+    private final Object gate = new Object();
+
+    /// By index; looked at without the gate.
+    private volatile @Nullable Source[] sources = new Source[64];
+
+    private final HashMap<Integer, Source> byDescriptor = new HashMap<>();
+    private int sourcesMade;
     private final CopyOnWriteArrayList<ConnectionImpl> connections = new CopyOnWriteArrayList<>();
     private final ConcurrentLinkedQueue<Watch> asked = new ConcurrentLinkedQueue<>();
     private final List<Watch> active = new ArrayList<>();
@@ -75,7 +89,7 @@ final class Progress implements Runnable {
     private int users;
     private volatile boolean stopped;
 
-    /// The descriptors are closed; guarded by `sources`.
+    /// The descriptors are closed; guarded by `gate`.
     private boolean gone;
 
     /// The thread sleeps long: who posts something with a deadline must wake it.
@@ -135,7 +149,7 @@ final class Progress implements Runnable {
     private void ring() {
         if (!rung) {
             rung = true;
-            synchronized (sources) {
+            synchronized (gate) {
                 // Late callers must not write to whatever has the descriptor's number by then.
                 if (!gone) {
                     EventFd.signal(bell);
@@ -147,31 +161,65 @@ final class Progress implements Runnable {
     // --- descriptors of transports --------------------------------------------------------------
 
     void watch(int descriptor, Runnable ready) {
-        register(descriptor, new Source(ready, null, null), Epoll.EPOLLIN | Epoll.EPOLLRDHUP);
+        long ignored = register(descriptor, ready, null, null, Epoll.EPOLLIN | Epoll.EPOLLRDHUP);
+        assert ignored >= 0;
     }
 
-    private void register(int descriptor, Source source, int what) {
-        synchronized (sources) {
+    /// @return the source's key, 0 when the thread has ended
+    private long register(
+            int descriptor,
+            @Nullable Runnable ready,
+            @Nullable LaneState lane,
+            @Nullable Watch of,
+            int what) {
+        synchronized (gate) {
             if (gone) {
-                return;
+                return 0;
             }
-            long key = nextSource.getAndIncrement();
-            sources.put(key, source);
-            byDescriptor.put(descriptor, key);
+            int index = freeIndex();
+            long key = index | (long) (++sourcesMade & 0x7fff_ffff) << 32;
+            Source source = new Source(key, descriptor, ready, lane, of);
+            put(index, source);
             int result = Epoll.add(epoll, descriptor, what, key);
             if (result < 0) {
-                sources.remove(key);
-                byDescriptor.remove(descriptor);
+                put(index, null);
                 check("epoll_ctl(ADD, " + descriptor + ")", result);
             }
+            byDescriptor.put(descriptor, source);
+            return key;
         }
     }
 
+    /// Index 0 is the bell's.
+    private int freeIndex() {
+        @Nullable Source[] all = sources;
+        for (int i = 1; i < all.length; i++) {
+            if (all[i] == null) {
+                return i;
+            }
+        }
+        sources = Arrays.copyOf(all, all.length * 2);
+        return all.length;
+    }
+
+    private void put(int index, @Nullable Source source) {
+        @Nullable Source[] all = sources;
+        all[index] = source;
+        sources = all; // publishes the element
+    }
+
+    private @Nullable Source source(long key) {
+        @Nullable Source[] all = sources;
+        int index = (int) key;
+        Source source = index < all.length ? all[index] : null;
+        return source != null && source.key == key ? source : null;
+    }
+
     void unwatch(int descriptor) {
-        synchronized (sources) {
-            Long key = byDescriptor.remove(descriptor);
-            if (key != null && !gone) {
-                sources.remove(key);
+        synchronized (gate) {
+            Source source = byDescriptor.remove(descriptor);
+            if (source != null && !gone) {
+                put((int) source.key, null);
                 int ignored = Epoll.remove(epoll, descriptor); // it may be closed already
                 assert ignored <= 0;
             }
@@ -240,7 +288,7 @@ final class Progress implements Runnable {
                 }
             }
         } finally {
-            synchronized (sources) {
+            synchronized (gate) {
                 gone = true;
                 Descriptors.close(bell);
                 Descriptors.close(epoll);
@@ -266,7 +314,7 @@ final class Progress implements Runnable {
                 nextTick = Math.min(nextTick, System.nanoTime() + TICK_MILLIS * 1_000_000L);
                 continue;
             }
-            Source source = sources.get(key);
+            Source source = source(key);
             if (source == null) {
                 continue;
             }
@@ -338,12 +386,12 @@ final class Progress implements Runnable {
 
     private boolean serveActive() {
         boolean worked = false;
-        for (Iterator<Watch> it = active.iterator(); it.hasNext(); ) {
-            Watch watch = it.next();
+        for (int i = active.size() - 1; i >= 0; i--) {
+            Watch watch = active.get(i);
             ConnectionImpl connection = watch.connection;
             if (connection.isOver()) {
                 connection.afterwards();
-                it.remove();
+                active.remove(i);
                 watch.condition = Condition.ARMED;
                 continue;
             }
@@ -361,9 +409,9 @@ final class Progress implements Runnable {
                 watch.pollsSeen = connection.polls();
                 watch.condition = Condition.LEASED;
                 leased.add(watch);
-                it.remove();
+                active.remove(i);
             } else if (now - watch.quietSince >= connection.spinNanos() && arm(watch)) {
-                it.remove();
+                active.remove(i);
             } else {
                 Thread.yield();
             }
@@ -423,12 +471,9 @@ final class Progress implements Runnable {
         int descriptor = s.lane.descriptor();
         if (s.watched < 0) {
             s.watched = descriptor;
-            register(descriptor, new Source(null, s, watch), what);
+            s.watchKey = register(descriptor, null, s, watch, what);
         } else {
-            Long key = byDescriptor.get(descriptor);
-            if (key != null) {
-                check("epoll_ctl(MOD)", Epoll.modify(epoll, descriptor, what, key));
-            }
+            check("epoll_ctl(MOD)", Epoll.modify(epoll, descriptor, what, s.watchKey));
         }
     }
 
@@ -445,11 +490,11 @@ final class Progress implements Runnable {
     }
 
     private void checkLeases() {
-        for (Iterator<Watch> it = leased.iterator(); it.hasNext(); ) {
-            Watch watch = it.next();
+        for (int i = leased.size() - 1; i >= 0; i--) {
+            Watch watch = leased.get(i);
             long polls = watch.connection.polls();
             if (polls == watch.pollsSeen || !watch.connection.waiters.isEmpty()) {
-                it.remove();
+                leased.remove(i);
                 watch.condition = Condition.ACTIVE;
                 watch.quietSince = 0;
                 active.add(watch);

@@ -205,7 +205,7 @@ final class ShmEndpoint implements TransportEndpoint {
     RegionExchange.Export export(int index, int generation, long key, int paths, ShmLink link) {
         LocalRegion region = closed ? null : context.region(index, generation, key);
         if (region == null || !entries.isOpen(index, generation)) {
-            boolean wrongKey = region == null && !closed && entries.isOpen(index, generation);
+            boolean wrongKey = region == null && !closed && context.isOpen(index, generation);
             return RegionExchange.Export.refusal(
                     wrongKey ? RegionExchange.Status.DENIED : RegionExchange.Status.STALE);
         }
@@ -254,7 +254,7 @@ final class ShmEndpoint implements TransportEndpoint {
     /// @return whether that life of the index is open to peers
     boolean isOpen(int index, int generation) {
         synchronized (exports) {
-            return !closed && entries.isOpen(index, generation);
+            return !closed && context.isOpen(index, generation);
         }
     }
 

@@ -193,6 +193,12 @@ final class ShmHarness implements EndpointContext, AutoCloseable {
     }
 
     @Override
+    public boolean isOpen(int index, int generation) {
+        Region region = regions.get(index);
+        return region != null && region.generation() == generation;
+    }
+
+    @Override
     public void watch(int descriptor, Runnable ready) {
         watched.put(descriptor, ready);
         int result = Epoll.add(epoll, descriptor, Epoll.EPOLLIN, descriptor);

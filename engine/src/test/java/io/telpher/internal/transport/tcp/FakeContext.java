@@ -82,6 +82,11 @@ final class FakeContext implements EndpointContext, AutoCloseable {
     }
 
     @Override
+    public boolean isOpen(int index, int generation) {
+        return false;
+    }
+
+    @Override
     public void watch(int descriptor, Runnable ready) {
         watched.put(descriptor, ready);
     }
