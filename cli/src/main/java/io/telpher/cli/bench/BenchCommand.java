@@ -20,16 +20,16 @@ import picocli.CommandLine.Option;
         description = {
             "Measures throughput and latency, and checks every byte that it counts.",
             "",
-            "Without options: two processes of this host, each on a core of its own, every path that works"
-                    + " here, 8 B to 64 MiB, in less than two minutes.%n"
+            "Without options: two processes of this host, each on a core of its own, every path"
+                    + " that works here, 8 B to 64 MiB, in less than two minutes.%n"
         },
         footer = {
             "",
-            "Rows: time and percentiles are those of one operation at a time, throughput and rate those of"
-                    + " the greatest depth. Writes and reads are timed from posting to completion, sends,"
-                    + " notifications and counters one way (half of a ping-pong that the target polls). A"
-                    + " percentile with * was taken over groups of operations that are too short for the"
-                    + " clock. GB = 1e9 bytes.",
+            "Rows: time and percentiles are those of one operation at a time, throughput and"
+                    + " rate those of the greatest depth. Writes and reads are timed from posting to"
+                    + " completion, sends, notifications and counters one way (half of a ping-pong"
+                    + " that the target polls). A percentile with * was taken over groups of"
+                    + " operations that are too short for the clock. GB = 1e9 bytes.",
             "",
             "Two machines:",
             "  one$    telpher bench --listen bench.address",
@@ -60,8 +60,8 @@ public final class BenchCommand implements Callable<Integer> {
             paramLabel = "LIST",
             defaultValue = "write,read,send,notify",
             description =
-                    "Operations: write, read, send, notify, counter (a write that then changes a word"
-                            + " which the target polls). Default: ${DEFAULT-VALUE}.")
+                    "Operations: write, read, send, notify, counter (a write that then changes a"
+                            + " word which the target polls). Default: ${DEFAULT-VALUE}.")
     private String ops;
 
     @Option(
@@ -95,8 +95,8 @@ public final class BenchCommand implements Callable<Integer> {
             names = "--memory",
             paramLabel = "SRC[:DST]",
             description =
-                    "telpher (allocated by it) or foreign (the caller's), for the memory that is read"
-                            + " and that is written. Default: foreign for cma, else telpher.")
+                    "telpher (allocated by it) or foreign (the caller's), for the memory that is"
+                            + " read and that is written. Default: foreign for cma, else telpher.")
     private @Nullable String memory;
 
     @Option(names = "--both-directions", description = "Runs the opposite flows at the same time.")
@@ -134,15 +134,16 @@ public final class BenchCommand implements Callable<Integer> {
             arity = "0..1",
             fallbackValue = "telpher-bench.address",
             description =
-                    "Writes this machine's address to FILE (default ${FALLBACK-VALUE}) and waits for the"
-                            + " other machine.")
+                    "Writes this machine's address to FILE (default ${FALLBACK-VALUE}) and waits"
+                            + " for the other machine.")
     private @Nullable Path listen;
 
     @Option(
             names = "--connect",
             paramLabel = "@FILE|HOST:PORT",
             description =
-                    "Runs against a machine that listens; HOST:PORT needs its secret in TELPHER_SECRET.")
+                    "Runs against a machine that listens; HOST:PORT needs its secret in"
+                            + " TELPHER_SECRET.")
     private @Nullable String connect;
 
     @Option(
@@ -169,7 +170,8 @@ public final class BenchCommand implements Callable<Integer> {
             paramLabel = "LIST",
             split = ",",
             description =
-                    "Runs other programs in turn: ucx, iperf3, memcpy. 'all' is the same as --figures.")
+                    "Runs other programs in turn: ucx, iperf3, memcpy. 'all' is the same as"
+                            + " --figures.")
     private List<String> compare = new ArrayList<>();
 
     @Option(

@@ -91,7 +91,7 @@ final class FigureList {
                     allocated("shm-allocated", "mapped"),
                     new Figure(
                             "tcp-write-1M",
-                            "TCP loopback, write 1 MiB in flight / best of UCX tag, am, put over tcp",
+                            "TCP loopback, write 1 MiB in flight / best of UCX tag, am, put",
                             0.9,
                             1.1,
                             Better.HIGHER,

@@ -105,8 +105,8 @@ final class Hosts {
         }
         if (where.startsWith("telpher1:")) {
             throw new IllegalArgumentException(
-                    "an address holds a secret, which does not belong on a command line: put it into"
-                            + " a file and use @FILE");
+                    "an address holds a secret, which does not belong on a command line: put it"
+                            + " into a file and use @FILE");
         }
         int colon = where.lastIndexOf(':');
         if (colon < 1 || !where.substring(colon + 1).matches("\\d{1,5}")) {
@@ -115,7 +115,7 @@ final class Hosts {
         String secret = System.getenv("TELPHER_SECRET");
         if (secret == null) {
             throw new IllegalArgumentException(
-                    "HOST:PORT needs the listener's TELPHER_SECRET in the environment; @FILE does not");
+                    "HOST:PORT needs the listener's TELPHER_SECRET in the environment");
         }
         String host = where.substring(0, colon).replaceFirst("^\\[(.*)]$", "$1");
         return EndpointAddress.of(
