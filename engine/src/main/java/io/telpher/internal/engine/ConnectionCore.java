@@ -50,6 +50,10 @@ abstract class ConnectionCore {
     final Waiters waiters = new Waiters();
     final NotificationQueue notes = new NotificationQueue();
     final Serving serving;
+
+    /// Sends whose bytes this side stores into the peer's receive by itself.
+    private final OperationQueue stores = new OperationQueue(table);
+
     final long defaultDeadline;
 
     private final EndpointImpl endpoint;
@@ -446,24 +450,51 @@ abstract class ConnectionCore {
         return path.isEmpty() ? lanePath() : path;
     }
 
-    /// A send met a receive whose memory this side may reach: stores the bytes there, later and
-    /// elsewhere. Under the lock.
+    /// A send met a receive whose memory this side may reach: whoever gets to [#afterwards] stores the
+    /// bytes there. Under the lock.
     boolean storeLater(Operation op, RemoteMemory memory) {
         if (direct == null || memory.incarnation() != peer.incarnation()) {
             return false;
         }
         op.remote = memory;
         op.remoteOffset = 0;
-        int generation = op.generation;
+        stores.add(op);
+        return true;
+    }
+
+    /// Stores what waits to be stored, without lock and tokens. The progress thread, which serves all
+    /// connections, leaves long copies to another thread.
+    private void store() {
+        Operation op;
+        int generation = 0;
+        lock.lock();
+        try {
+            op = stores.peek();
+            if (op != null) {
+                stores.removeFirst();
+                generation = op.generation;
+            }
+        } finally {
+            lock.unlock();
+        }
+        if (op == null) {
+            return;
+        }
+        if (!progress.isCurrent() || op.length <= Direct.SHORT) {
+            if (resume(op, generation)) {
+                throughWindow(op, false);
+            }
+            return;
+        }
+        int posted = generation;
         endpoint.control()
                 .execute(
                         () -> {
-                            if (resume(op, generation)) {
+                            if (resume(op, posted)) {
                                 throughWindow(op, false);
                             }
                             afterwards();
                         });
-        return true;
     }
 
     // --- progress -------------------------------------------------------------------------------
@@ -489,6 +520,7 @@ abstract class ConnectionCore {
                 || stamp != settledStamp
                 || (++idleTurns & 7) == 0
                 || endings.hasWork()
+                || stores.isFilled()
                 || keeper.hasWork()
                 || outbound.isBlocked()) {
             settledStamp = stamp;
@@ -500,7 +532,13 @@ abstract class ConnectionCore {
     /// Everything that must be done without lock and tokens.
     void afterwards() {
         outbound.pump();
-        while (keeper.hasWork() || endings.hasWork() || (failure != null && !buried)) {
+        while (keeper.hasWork()
+                || endings.hasWork()
+                || stores.isFilled()
+                || (failure != null && !buried)) {
+            if (stores.isFilled()) {
+                store();
+            }
             keeper.settle();
             if (failure != null) {
                 bury();
