@@ -2,6 +2,7 @@ package io.telpher.internal.transport.shm;
 
 import io.telpher.Access;
 import io.telpher.CounterUpdate;
+import io.telpher.internal.ffi.linux.Memory;
 import io.telpher.RemoteMemory;
 
 import org.jspecify.annotations.Nullable;
@@ -13,6 +14,12 @@ import java.lang.foreign.MemorySegment;
 final class DirectWindow extends ShmWindow {
     /// Not tied to an arena when it is a mapping: the announcement keeps it alive, and a check on
     /// each copy would cost as much as a small copy.
+    /// Sizes for which the C library copies faster than the JVM: 128 against 97 GB/s at 64 KiB and 62
+    /// against 43 at 4 MiB on an AMD EPYC; slower below and above.
+    private static final long LIBC_FROM = 32 * 1024;
+
+    private static final long LIBC_TO = 16 << 20;
+
     private final MemorySegment target;
 
     /// What is unmapped at the end; null for memory that belongs to the owner.
@@ -67,7 +74,11 @@ final class DirectWindow extends ShmWindow {
         long done = 0;
         while (true) {
             long bytes = Math.min(slice, length - done);
-            MemorySegment.copy(from, fromAt + done, to, toAt + done, bytes);
+            if (length >= LIBC_FROM && length < LIBC_TO) {
+                Memory.copy(from, fromAt + done, to, toAt + done, bytes);
+            } else {
+                MemorySegment.copy(from, fromAt + done, to, toAt + done, bytes);
+            }
             done += bytes;
             if (done == length || !isOpen() || !guard.goOn()) {
                 return done;
