@@ -3,7 +3,8 @@ import org.jspecify.annotations.NullMarked;
 /// The Telpher engine: moves bytes between processes, hosts and accelerators.
 @NullMarked
 module io.telpher.engine {
-    // Transitive, since the annotations stand in the public API; static, since nobody must have them.
+    // Transitive, since the annotations stand in the public API; static, since nobody must have
+    // them.
     requires static transitive org.jspecify;
 
     exports io.telpher;

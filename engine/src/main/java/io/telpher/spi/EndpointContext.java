@@ -22,8 +22,8 @@ public interface EndpointContext {
     ///     open, else null
     @Nullable LocalRegion region(int index, int generation, long key);
 
-    /// @return whether the region of that index and generation is open, whatever its key: tells a wrong
-    ///     key from a closed region
+    /// @return whether the region of that index and generation is open, whatever its key: tells a
+    ///     wrong key from a closed region
     boolean isOpen(int index, int generation);
 
     /// Calls `ready` on the progress thread whenever the descriptor is readable, has hung up or has

@@ -42,8 +42,9 @@ public interface Lane extends AutoCloseable {
     /// @param offset where it starts
     /// @param length payload bytes
     /// @param owner whose memory the payload is, or null when it is the engine's
-    /// @throws IllegalStateException when the payload's arena was closed before anything of the frame was taken: the
-    ///     lane is unharmed. Closed later, without [#releaseOutbound], it ends the lane.
+    /// @throws IllegalStateException when the payload's arena was closed before anything of the
+    ///     frame was taken: the lane is unharmed. Closed later, without [#releaseOutbound], it ends
+    ///     the lane.
     int send(
             MemorySegment header,
             long at,

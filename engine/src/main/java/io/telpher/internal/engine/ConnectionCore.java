@@ -83,7 +83,8 @@ abstract class ConnectionCore {
     /// A racy count.
     private int idleTurns;
 
-    /// The outbound stamp that the last full turn saw; racy, whoever sees a newer one does a full turn.
+    /// The outbound stamp that the last full turn saw; racy, whoever sees a newer one does a full
+    /// turn.
     private long settledStamp;
 
     /// Operations and bytes that short copies have done by themselves: racing threads lose a few.
@@ -450,8 +451,8 @@ abstract class ConnectionCore {
         return path.isEmpty() ? lanePath() : path;
     }
 
-    /// A send met a receive whose memory this side may reach: whoever gets to [#afterwards] stores the
-    /// bytes there. Under the lock.
+    /// A send met a receive whose memory this side may reach: whoever gets to [#afterwards] stores
+    /// the bytes there. Under the lock.
     boolean storeLater(Operation op, RemoteMemory memory) {
         if (direct == null || memory.incarnation() != peer.incarnation()) {
             return false;
@@ -462,8 +463,8 @@ abstract class ConnectionCore {
         return true;
     }
 
-    /// Stores what waits to be stored, without lock and tokens. The progress thread, which serves all
-    /// connections, leaves long copies to another thread.
+    /// Stores what waits to be stored, without lock and tokens. The progress thread, which serves
+    /// all connections, leaves long copies to another thread.
     private void store() {
         Operation op;
         int generation = 0;
@@ -514,7 +515,8 @@ abstract class ConnectionCore {
     /// One turn: takes in, sends, settles.
     int turn() {
         int frames = keeper.poll();
-        // A thread that waits comes here all the time: most turns find nothing and must cost little.
+        // A thread that waits comes here all the time: most turns find nothing and must cost
+        // little.
         long stamp = outbound.stamp();
         if (frames > 0
                 || stamp != settledStamp

@@ -59,8 +59,8 @@ final class Progress implements Runnable {
 
     /// What an event of the epoll stands for.
     ///
-    /// @param key what the epoll reports: index in the low half, a number of its own in the high half,
-    ///     so that a late event finds nobody
+    /// @param key what the epoll reports: index in the low half, a number of its own in the high
+    ///     half, so that a late event finds nobody
     private record Source(
             long key,
             int descriptor,

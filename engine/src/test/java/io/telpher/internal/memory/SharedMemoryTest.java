@@ -1,21 +1,18 @@
 package io.telpher.internal.memory;
 
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
-
-import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 
 import io.telpher.Access;
 import io.telpher.TelpherException;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.linux.Memory;
-
+import java.lang.foreign.MemorySegment;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
-
-import java.lang.foreign.MemorySegment;
 
 class SharedMemoryTest {
     @ParameterizedTest

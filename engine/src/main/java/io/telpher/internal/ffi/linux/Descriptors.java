@@ -33,8 +33,7 @@ public final class Descriptors {
             FunctionDescriptor.of(JAVA_LONG, JAVA_INT, ADDRESS, JAVA_LONG, JAVA_LONG);
 
     private static final FunctionDescriptor TRANSFER_INSIDE =
-            FunctionDescriptor.of(
-                    JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, ADDRESS);
+            FunctionDescriptor.of(JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, ADDRESS);
 
     /// `int open(const char *path, int flags, ...)`
     private static final MethodHandle OPEN =
@@ -57,7 +56,8 @@ public final class Descriptors {
     /// `ssize_t pwrite(int fd, const void *buf, size_t count, off_t offset)`
     private static final MethodHandle PWRITE = LibC.link("pwrite", TRANSFER_AT);
 
-    /// `pread` with the buffer as an address, and its owner as an extra argument that C does not see
+    /// `pread` with the buffer as an address, and its owner as an extra argument that C does not
+    /// see
     private static final MethodHandle PREAD_INSIDE = LibC.link("pread", TRANSFER_INSIDE);
 
     /// `pwrite` likewise
@@ -164,7 +164,8 @@ public final class Descriptors {
         }
     }
 
-    /// As [#pread(int, MemorySegment, long, long)] into a part of a segment, without making a slice.
+    /// As [#pread(int, MemorySegment, long, long)] into a part of a segment, without making a
+    /// slice.
     ///
     /// @param at where the part starts in `owner`
     public static long pread(int fd, MemorySegment owner, long at, long length, long offset) {
@@ -190,7 +191,8 @@ public final class Descriptors {
         }
     }
 
-    /// As [#pwrite(int, MemorySegment, long, long)] from a part of a segment, without making a slice.
+    /// As [#pwrite(int, MemorySegment, long, long)] from a part of a segment, without making a
+    /// slice.
     ///
     /// @param at where the part starts in `owner`
     public static long pwrite(int fd, MemorySegment owner, long at, long length, long offset) {

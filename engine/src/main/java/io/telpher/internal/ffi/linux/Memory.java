@@ -87,8 +87,8 @@ public final class Memory {
     private static final MethodHandle MPROTECT =
             LibC.link("mprotect", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_INT));
 
-    /// `void *memcpy(void *dest, const void *src, size_t n)`, with the owners of both ranges as extra
-    /// arguments that C does not see: their arenas cannot be closed meanwhile
+    /// `void *memcpy(void *dest, const void *src, size_t n)`, with the owners of both ranges as
+    /// extra arguments that C does not see: their arenas cannot be closed meanwhile
     private static final MethodHandle MEMCPY =
             LibC.linkPlain(
                     "memcpy",

@@ -3,7 +3,6 @@ package io.telpher.internal.transport.shm;
 import io.telpher.Access;
 import io.telpher.CounterUpdate;
 import io.telpher.RemoteMemory;
-
 import java.lang.foreign.MemorySegment;
 import java.util.Objects;
 

@@ -2,20 +2,18 @@ package io.telpher.internal.transport.shm;
 
 import io.telpher.Access;
 import io.telpher.CounterUpdate;
-import io.telpher.internal.ffi.linux.Memory;
 import io.telpher.RemoteMemory;
-
-import org.jspecify.annotations.Nullable;
-
+import io.telpher.internal.ffi.linux.Memory;
 import java.lang.foreign.MemorySegment;
+import org.jspecify.annotations.Nullable;
 
 /// A region whose bytes lie in this process's address space: mapped from the owner's memfd
 /// (`mapped`), or the owner's own segment when both endpoints live here (`self`).
 final class DirectWindow extends ShmWindow {
     /// Not tied to an arena when it is a mapping: the announcement keeps it alive, and a check on
-    /// each copy would cost as much as a small copy.
-    /// Sizes for which the C library copies faster than the JVM: 128 against 97 GB/s at 64 KiB and 62
-    /// against 43 at 4 MiB on an AMD EPYC; slower below and above.
+    /// each copy would cost as much as a small copy. Sizes for which the C library copies faster
+    /// than the JVM: 128 against 97 GB/s at 64 KiB and 62 against 43 at 4 MiB on an AMD EPYC;
+    /// slower below and above.
     private static final long LIBC_FROM = 32 * 1024;
 
     private static final long LIBC_TO = 16 << 20;

@@ -6,11 +6,9 @@ import io.telpher.internal.ffi.linux.Descriptors;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.linux.IoVec;
 import io.telpher.internal.ffi.linux.Processes;
-
-import org.jspecify.annotations.Nullable;
-
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import org.jspecify.annotations.Nullable;
 
 /// Another process's memory, as long as it is the same program. Thread-safe; nothing allocates
 /// after a thread's first call.

@@ -2,7 +2,6 @@ package io.telpher.internal.transport.shm;
 
 import io.telpher.internal.ffi.linux.Memory;
 import io.telpher.spi.LocalRegion;
-
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.VarHandle;
 

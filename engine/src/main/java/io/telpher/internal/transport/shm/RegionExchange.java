@@ -10,9 +10,6 @@ import io.telpher.internal.ffi.linux.FdPassing;
 import io.telpher.internal.ffi.linux.Poll;
 import io.telpher.internal.ffi.linux.Sockets;
 import io.telpher.spi.Deadline;
-
-import org.jspecify.annotations.Nullable;
-
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
@@ -20,6 +17,7 @@ import java.nio.ByteOrder;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
+import org.jspecify.annotations.Nullable;
 
 /// Asks the peer for regions over the link's socket, and answers the peer's questions. Messages
 /// have 64 bytes, little-endian; at most one question of each side is under way.

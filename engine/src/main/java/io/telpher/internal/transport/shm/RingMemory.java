@@ -2,7 +2,6 @@ package io.telpher.internal.transport.shm;
 
 import io.telpher.TelpherException;
 import io.telpher.internal.ffi.linux.Memory;
-
 import java.lang.foreign.MemorySegment;
 
 /// The memory of one ring: one direction of a lane. The consumer creates it and passes the memfd to

@@ -6,14 +6,12 @@ import io.telpher.internal.ffi.linux.Sockets;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.Link;
 import io.telpher.spi.PeerAddress;
-
-import org.jspecify.annotations.Nullable;
-
 import java.lang.foreign.MemorySegment;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
+import org.jspecify.annotations.Nullable;
 
 /// What the lane and the windows of one link share: the mappings, the doorbells, and the socket,
 /// whose hang-up means that the peer has left. Everything is close-on-exec on both sides, so a peer

@@ -6,9 +6,6 @@ import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.linux.SocketAddresses;
 import io.telpher.internal.ffi.linux.Sockets;
 import io.telpher.spi.HostIdentity;
-
-import org.jspecify.annotations.Nullable;
-
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -16,6 +13,7 @@ import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HexFormat;
+import org.jspecify.annotations.Nullable;
 
 /// The listening Unix socket of one endpoint: an abstract name, which leaves no file, or a file in
 /// a folder that containers share. Accepting happens on the progress thread and never blocks.

@@ -1,13 +1,11 @@
 package io.telpher.internal.transport.shm;
 
 import io.telpher.spi.Locator;
-
-import org.jspecify.annotations.Nullable;
-
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
+import org.jspecify.annotations.Nullable;
 
 /// How to reach a listener on this host. Little-endian: version 1 (2 bytes), kind (2), inode of the
 /// network namespace (8), then the name to the end. Later versions append; unknown kinds are

@@ -7,12 +7,10 @@ import io.telpher.internal.ffi.linux.EventFd;
 import io.telpher.spi.Lane;
 import io.telpher.spi.Placement;
 import io.telpher.spi.Receiver;
-
-import org.jspecify.annotations.Nullable;
-
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.VarHandle;
+import org.jspecify.annotations.Nullable;
 
 /// Frames through two rings in shared memory, one for each direction.
 ///

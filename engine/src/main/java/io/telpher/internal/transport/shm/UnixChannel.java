@@ -10,7 +10,6 @@ import io.telpher.internal.ffi.linux.Poll;
 import io.telpher.internal.ffi.linux.Sockets;
 import io.telpher.spi.Channel;
 import io.telpher.spi.Deadline;
-
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 

@@ -3,7 +3,6 @@ package io.telpher.internal.transport.shm;
 import io.telpher.spi.HostIdentity;
 import io.telpher.spi.Locator;
 import io.telpher.spi.PeerAddress;
-
 import java.io.BufferedReader;
 import java.io.File;
 import java.io.IOException;

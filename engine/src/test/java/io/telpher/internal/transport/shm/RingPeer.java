@@ -8,7 +8,6 @@ import io.telpher.internal.ffi.linux.Poll;
 import io.telpher.spi.Lane;
 import io.telpher.spi.Placement;
 import io.telpher.spi.Receiver;
-
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.Random;

@@ -13,7 +13,6 @@ import io.telpher.spi.PeerAddress;
 import io.telpher.spi.Placement;
 import io.telpher.spi.Receiver;
 import io.telpher.spi.Window;
-
 import java.io.BufferedReader;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;

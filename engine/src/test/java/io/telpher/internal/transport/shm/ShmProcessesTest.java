@@ -1,10 +1,9 @@
 package io.telpher.internal.transport.shm;
 
-import static org.assertj.core.api.Assertions.assertThat;
-
 import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static org.assertj.core.api.Assertions.assertThat;
 
 import io.telpher.Access;
 import io.telpher.EndpointOptions;
@@ -17,11 +16,6 @@ import io.telpher.spi.PeerAddress;
 import io.telpher.spi.Placement;
 import io.telpher.spi.Receiver;
 import io.telpher.spi.Window;
-
-import org.junit.jupiter.api.Test;
-import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
-
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -33,6 +27,9 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.HexFormat;
 import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /// One-sided access between two processes, and what happens when one of them stops, dies or becomes
 /// another program.

@@ -1,9 +1,8 @@
 package io.telpher.internal.transport.shm;
 
-import static org.assertj.core.api.Assertions.assertThat;
-
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
+import static org.assertj.core.api.Assertions.assertThat;
 
 import io.telpher.internal.ffi.linux.Poll;
 import io.telpher.internal.ffi.linux.Processes;
@@ -12,9 +11,6 @@ import io.telpher.spi.Link;
 import io.telpher.spi.PeerAddress;
 import io.telpher.spi.Placement;
 import io.telpher.spi.Receiver;
-
-import org.junit.jupiter.api.Test;
-
 import java.io.BufferedReader;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -23,6 +19,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
 
 class ShmRingLaneTest {
     private static final int FRAMES = 60_000;
