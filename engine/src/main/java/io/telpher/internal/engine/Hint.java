@@ -20,11 +20,11 @@ final class Hint {
     private long value;
 
     long get() {
-        return (long) VALUE.getOpaque(this);
+        return (long) VALUE.getAcquire(this);
     }
 
     void set(long now) {
-        VALUE.setOpaque(this, now);
+        VALUE.setRelease(this, now);
     }
 
     boolean isSet() {
