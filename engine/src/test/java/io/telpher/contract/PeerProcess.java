@@ -82,6 +82,7 @@ final class PeerProcess extends Peer {
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
         command.addAll(
                 List.of(
+                        "-ea",
                         "--enable-native-access=ALL-UNNAMED",
                         "-XX:+UseSerialGC",
                         "-XX:TieredStopAtLevel=1",
