@@ -96,6 +96,12 @@ final class Direct {
         };
     }
 
+    /// Why a window was missed. It may have been opened since: then the next try finds it.
+    private int whyNot(RemoteMemory memory) {
+        int reason = ready(memory);
+        return reason == 0 ? NOT_OPEN : reason;
+    }
+
     /// @return the name of the path to a peer's region, or null while it is not known
     @Nullable String path(RemoteMemory memory) {
         Slot slot = slot(memory);
@@ -117,7 +123,7 @@ final class Direct {
         Slot slot = slot(remote);
         Window window = slot == null ? null : slot.window;
         if (window == null) {
-            return ready(remote);
+            return whyNot(remote);
         }
         int ticket = window.enter();
         if (ticket < 0) {
@@ -334,7 +340,7 @@ final class Direct {
         Slot slot = slot(memory);
         Window window = slot == null ? null : slot.window;
         if (window == null) {
-            return ready(memory);
+            return whyNot(memory);
         }
         if (!window.updatesCounters()) {
             return NO_WINDOW;
