@@ -41,7 +41,7 @@ abstract class EnduranceContract extends Contract {
                             peer.run(self -> self.region("target").remote().toBytes()));
             source = region("source", Kind.TELPHER, 4 << 20);
             here.fill("source", 0, source.size(), random.nextLong());
-            run(Scale.count(setting.place() == Place.ONE ? 600_000 : 400_000));
+            run(Scale.count(setting.place() == Place.ONE ? 400_000 : 600_000));
             peer.tell(self -> self.closeRegion("target"));
         }
     }
