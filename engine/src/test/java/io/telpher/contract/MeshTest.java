@@ -1,6 +1,7 @@
 package io.telpher.contract;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assumptions.assumeThat;
 
 import io.telpher.Connection;
 import io.telpher.Endpoint;
@@ -26,6 +27,9 @@ class MeshTest {
     @EnumSource(names = {"MAPPED", "TCP"})
     void sixtyFourEndpoints(TestPath path) {
         int count = Math.min(COUNT, Math.max(4, Scale.count(COUNT)));
+        assumeThat(mostDescriptors())
+                .as("descriptors that 64 endpoints in one process need; raise ulimit -n")
+                .isGreaterThan(18_000);
         warmUp(path);
         Resources before = Resources.now();
         List<Endpoint> endpoints = new ArrayList<>();
@@ -36,13 +40,28 @@ class MeshTest {
                     path.restrict(EndpointOptions.DEFAULTS)
                             .withLanes(1)
                             .withConnectDeadline(Duration.ofSeconds(60));
-            for (int i = 0; i < count; i++) {
-                endpoints.add(Endpoint.open(options));
+            try {
+                for (int i = 0; i < count; i++) {
+                    endpoints.add(Endpoint.open(options));
+                }
+                run(executor, count, i -> meet(endpoints, i));
+            } finally {
+                endpoints.forEach(Endpoint::close);
             }
-            run(executor, count, i -> meet(endpoints, i));
-            endpoints.forEach(Endpoint::close);
         }
         before.awaitSame();
+    }
+
+    /// The JVM has raised its soft limit to the hard one.
+    private static int mostDescriptors() {
+        try (java.util.stream.Stream<String> limits =
+                java.nio.file.Files.lines(java.nio.file.Path.of("/proc/self/limits"))) {
+            String line = limits.filter(l -> l.startsWith("Max open files")).findFirst().orElse("");
+            String soft = line.replaceFirst("Max open files\\s+(\\S+).*", "$1");
+            return soft.equals("unlimited") ? Integer.MAX_VALUE : Integer.parseInt(soft);
+        } catch (java.io.IOException e) {
+            throw new java.io.UncheckedIOException(e);
+        }
     }
 
     private static void warmUp(TestPath path) {

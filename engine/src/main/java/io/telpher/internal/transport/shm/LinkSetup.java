@@ -133,6 +133,10 @@ final class LinkSetup {
             }
         }
         agree(problem);
+        if (inbound != null && writer != null) {
+            inbound.forgetDescriptor();
+            writer.forgetDescriptor();
+        }
         return new ShmLink(endpoint, peer, parts(theirs, pid));
     }
 

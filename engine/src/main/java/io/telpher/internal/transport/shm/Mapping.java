@@ -25,7 +25,7 @@ final class Mapping implements AutoCloseable {
     }
 
     private final MemorySegment segment;
-    private final int fd;
+    private int fd;
 
     /// Refuses accesses that come after [#close()], or null.
     private final @Nullable Arena arena;
@@ -130,7 +130,7 @@ final class Mapping implements AutoCloseable {
     }
 
     /// @return descriptor of a file that this process created, owned by this object, else -1
-    int fd() {
+    synchronized int fd() {
         return fd;
     }
 
@@ -140,6 +140,12 @@ final class Mapping implements AutoCloseable {
     void populate(long offset, long bytes, int advice) {
         // Only saves time: an error here shows again, with its reason, at the first touch.
         int unused = Memory.madvise(segment.address() + offset, bytes, advice);
+    }
+
+    /// Closes the descriptor once the peer has it: the mapping stays.
+    synchronized void forgetDescriptor() {
+        closeDescriptor(fd);
+        fd = -1;
     }
 
     @Override

@@ -21,14 +21,17 @@ final class ProcessMemory implements AutoCloseable {
     /// Up to here one call with two copies is faster than two calls with one.
     static final long SMALL = 8 << 10;
 
+    private static final int NONE = -1;
+    private static final int UNOPENED = -2;
+
     private static final ThreadLocal<Vectors> VECTORS = ThreadLocal.withInitial(Vectors::new);
 
     private final int pid;
     private final long cookieAddress;
     private final MemorySegment cookie;
 
-    /// `/proc/PID/mem`, or -1; set before the first window exists.
-    private int file = -1;
+    /// `/proc/PID/mem`, or one of the two above.
+    private volatile int file = UNOPENED;
 
     /// @param pid the process as this one sees it
     /// @param cookieAddress where its cookie lies
@@ -56,7 +59,6 @@ final class ProcessMemory implements AutoCloseable {
         }
         long result = readCookie(VECTORS.get());
         if (result == ProcessCookie.BYTES) {
-            openFile();
             return null;
         }
         if (result == -Errno.EPERM) {
@@ -72,9 +74,14 @@ final class ProcessMemory implements AutoCloseable {
                 : "process " + pid + " is not the peer: it does not have the peer's cookie";
     }
 
-    /// Opens `/proc/PID/mem`, and keeps it if it shows the cookie: the process may have become
-    /// another program in between. Without it everything takes the longer way.
-    private void openFile() {
+    /// Opens `/proc/PID/mem` at the first small copy, and keeps it if it shows the cookie: the
+    // process
+    /// may have become another program in between. Without it everything takes the longer way.
+    private synchronized void openFile() {
+        if (file != UNOPENED) {
+            return;
+        }
+        file = NONE;
         int fd = Descriptors.openProcessMemory(pid, Descriptors.O_RDWR);
         if (fd < 0) {
             return;
@@ -86,6 +93,13 @@ final class ProcessMemory implements AutoCloseable {
         } else {
             Mapping.closeDescriptor(fd);
         }
+    }
+
+    private boolean hasFile() {
+        if (file == UNOPENED) {
+            openFile();
+        }
+        return file >= 0;
     }
 
     /// @return the cookie's length when the process is still the same program
@@ -106,7 +120,7 @@ final class ProcessMemory implements AutoCloseable {
     /// @param to address in the process
     /// @return bytes copied; 0 or less when the process cannot be reached any more
     long write(MemorySegment local, long at, long to, long bytes) {
-        if (bytes <= SMALL && file >= 0) {
+        if (bytes <= SMALL && hasFile()) {
             return Descriptors.pwrite(file, local, at, bytes, to);
         }
         Vectors vectors = VECTORS.get();
@@ -128,7 +142,7 @@ final class ProcessMemory implements AutoCloseable {
     /// @param from address in the process
     /// @return bytes copied; 0 or less when the process cannot be reached any more
     long read(MemorySegment local, long at, long from, long bytes) {
-        if (bytes <= SMALL && file >= 0) {
+        if (bytes <= SMALL && hasFile()) {
             return Descriptors.pread(file, local, at, bytes, from);
         }
         Vectors vectors = VECTORS.get();
@@ -152,8 +166,8 @@ final class ProcessMemory implements AutoCloseable {
 
     /// Nobody uses it any more.
     @Override
-    public void close() {
+    public synchronized void close() {
         Mapping.closeDescriptor(file);
-        file = -1;
+        file = NONE;
     }
 }

@@ -45,7 +45,7 @@ final class RingMemory implements AutoCloseable {
     private static final long MAPPED = HEADER + 2L * DATA;
 
     private final MemorySegment segment;
-    private final int fd;
+    private int fd;
     private boolean closed;
 
     private RingMemory(long address, int fd) {
@@ -130,8 +130,14 @@ final class RingMemory implements AutoCloseable {
     }
 
     /// @return descriptor of a ring that this process created, else -1
-    int fd() {
+    synchronized int fd() {
         return fd;
+    }
+
+    /// Closes the descriptor once the peer has it: the mapping stays.
+    synchronized void forgetDescriptor() {
+        Mapping.closeDescriptor(fd);
+        fd = -1;
     }
 
     @Override
