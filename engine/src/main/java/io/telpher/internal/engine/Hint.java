@@ -5,8 +5,7 @@ import java.lang.invoke.VarHandle;
 
 /// A number that others may look at without the lock to learn whether a closer look is worth it. It
 /// is written after what it speaks of and read before a look at that (release and acquire), no
-// more:
-/// where a lost look would be a lost wake-up, a full fence stands beside it.
+/// more: where a lost look would be a lost wake-up, a full fence stands beside it.
 final class Hint {
     private static final VarHandle VALUE;
 
