@@ -233,6 +233,10 @@ abstract class ConnectionCore {
         if (result == Direct.NOT_OPEN || result == Direct.NO_WINDOW) {
             return NOT_NOW;
         }
+        if (result == Connection.PEER_LOST) {
+            lost(result, remote);
+            afterwards();
+        }
         if (isOver()) {
             return reasonOver(); // no DONE after the peer was found to be lost
         }
@@ -378,7 +382,8 @@ abstract class ConnectionCore {
                     op.stage = Operation.Stage.DATA;
                     outbound.enqueue(op);
                 }
-            } else if (isOver()) {
+            } else if (isOver() || result == Connection.PEER_LOST) {
+                lost(result, firstRemote(op));
                 // Windows close with their connection: what ended that is the reason.
                 op.error = failure;
                 endings.revoke(op, reasonOver(), "");
@@ -439,6 +444,17 @@ abstract class ConnectionCore {
         } catch (RuntimeException e) {
             LOG.log(System.Logger.Level.ERROR, "a copy through a window failed", e);
             return Connection.FAILED;
+        }
+    }
+
+    /// A window found out that the peer is gone: nothing else of this connection may succeed after
+    /// that.
+    private void lost(int result, @Nullable RemoteMemory remote) {
+        if (result == Connection.PEER_LOST && !isOver()) {
+            fail(
+                    new TelpherException.PeerLost(
+                            "lost %s: path %s: its process cannot be reached any more"
+                                    .formatted(peerText(), pathTo(remote))));
         }
     }
 

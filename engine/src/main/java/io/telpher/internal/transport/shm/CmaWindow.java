@@ -76,7 +76,8 @@ final class CmaWindow extends ShmWindow {
                             ? process.write(local, at + done, there, bytes)
                             : process.read(local, at + done, there, bytes);
             if (moved <= 0) {
-                return done > 0 ? done : LOST;
+                // With the process still there, its owner has freed memory that is registered.
+                return done > 0 ? done : process.isThere() ? STALE : LOST;
             }
             done += moved;
             if (done < length && !(isOpen() && guard.goOn())) {

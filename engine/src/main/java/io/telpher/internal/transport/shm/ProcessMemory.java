@@ -74,9 +74,14 @@ final class ProcessMemory implements AutoCloseable {
                 : "process " + pid + " is not the peer: it does not have the peer's cookie";
     }
 
+    /// @return whether the process is still the same program
+    boolean isThere() {
+        return readCookie(VECTORS.get()) == ProcessCookie.BYTES;
+    }
+
     /// Opens `/proc/PID/mem` at the first small copy, and keeps it if it shows the cookie: the
-    // process
-    /// may have become another program in between. Without it everything takes the longer way.
+    /// process may have become another program in between. Without it everything takes the longer
+    /// way.
     private synchronized void openFile() {
         if (file != UNOPENED) {
             return;
