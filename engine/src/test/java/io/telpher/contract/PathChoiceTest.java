@@ -10,6 +10,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /// Which path an endpoint chooses when all are allowed, and what it says about it.
 class PathChoiceTest {
@@ -51,6 +52,23 @@ class PathChoiceTest {
             assertThat(write(here, peer, Kind.FOREIGN)).isIn("cma", "shm-ring");
             assertThat(here.connection().explain()).contains("mapped", "cma");
         }
+    }
+
+    @Test
+    void theSocketOfAKilledProcessIsSweptAway(@TempDir Path folder) {
+        String sockets = folder.toString();
+        Participant.Tweak options = o -> TestPath.MAPPED.restrict(o).withSocketDirectory(sockets);
+        PeerProcess victim = PeerProcess.start();
+        victim.run(self -> self.open(options));
+        assertThat(folder).isNotEmptyDirectory();
+        victim.kill();
+        try (Participant here = new Participant();
+                PeerProcess peer = PeerProcess.start()) {
+            connect(here, peer, options);
+            assertThat(write(here, peer, Kind.TELPHER)).isEqualTo("mapped");
+            assertThat(folder.toFile().list()).hasSize(2);
+        }
+        assertThat(folder).isEmptyDirectory();
     }
 
     @Test

@@ -41,7 +41,7 @@ abstract class RevocationContract extends Contract {
     void theOwnerClosesDuringWrites(Kind kind) {
         MemoryRegion source = region("source", Kind.TELPHER, SIZE);
         here.fill("source", 0, SIZE, 1);
-        for (int round = 0; round < Scale.count(4); round++) {
+        for (int round = 0; round < Scale.count(3); round++) {
             String name = "target" + round;
             RemoteMemory target = remote(name, kind, SIZE);
             CompletableFuture<Boolean> closed = closeLater(name, kind);
@@ -77,7 +77,7 @@ abstract class RevocationContract extends Contract {
     @EnumSource(names = {"TELPHER", "FOREIGN", "FILE"})
     void theOwnerClosesDuringReads(Kind kind) {
         region("local", Kind.FOREIGN, SIZE);
-        for (int round = 0; round < Scale.count(4); round++) {
+        for (int round = 0; round < Scale.count(3); round++) {
             String name = "origin" + round;
             RemoteMemory origin = remote(name, kind, SIZE);
             peer.fill(name, 0, SIZE, 5);
