@@ -80,7 +80,12 @@ final class LaneKeeper {
                 return 0;
             }
             n = s.lane.poll(s.inbound, BATCH);
-            acknowledge = n >= 0 && (s.lane.confirmsNatively() ? confirmBoth(s, n) : due(s, n));
+            boolean own = s.lane.confirmsNatively();
+            acknowledge = n >= 0 && !own && due(s, n);
+            if (n >= 0 && own) {
+                // Frames that came in meanwhile count: they must be confirmed before anybody parks.
+                n += confirmBoth(s, n);
+            }
         } catch (RuntimeException e) {
             broken(s, e);
             return 0;
@@ -132,8 +137,9 @@ final class LaneKeeper {
     /// nothing
     /// better to do.
     ///
-    /// @return false: no frame is needed
-    private boolean confirmBoth(LaneState s, int n) {
+    /// @return how many more frames were taken in
+    private int confirmBoth(LaneState s, int n) {
+        int taken = 0;
         long unreported = s.received() - s.reported;
         if (unreported >= LATE || (n == 0 && unreported > 0)) {
             long upTo = s.received();
@@ -161,13 +167,14 @@ final class LaneKeeper {
                 int more;
                 do {
                     more = s.lane.poll(s.inbound, BATCH);
+                    taken += Math.max(more, 0);
                 } while (more > 0);
                 if (!connection.applied(s, upTo)) {
                     connection.violated("confirmation " + upTo + " of frames that were not sent");
                 }
             }
         }
-        return false;
+        return taken;
     }
 
     /// Says of every lane how far it came: the last chance before this side leaves.
