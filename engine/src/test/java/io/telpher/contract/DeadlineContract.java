@@ -89,14 +89,25 @@ abstract class DeadlineContract extends Contract {
     /// source after the transfer's end.
     private static void checkOldOrNew(Participant self, String name, long seed) {
         MemorySegment memory = self.segment(name);
-        MemorySegment old = Bytes.off(SIZE, STALE);
-        MemorySegment fresh = Bytes.off(SIZE, seed);
-        for (long i = 0; i < SIZE; i++) {
-            byte found = memory.get(Bytes.BYTE, i);
-            if (found != old.get(Bytes.BYTE, i) && found != fresh.get(Bytes.BYTE, i)) {
-                throw new AssertionError("byte %d is %02x".formatted(i, found));
+        long size = memory.byteSize();
+        MemorySegment old = Bytes.off(size, STALE);
+        MemorySegment fresh = Bytes.off(size, seed);
+        long at = 0;
+        while (at < size) {
+            long next = Math.max(same(memory, old, at), same(memory, fresh, at));
+            if (next == at) {
+                throw new AssertionError(
+                        "byte %d is %02x".formatted(at, memory.get(Bytes.BYTE, at)));
             }
+            at = next;
         }
+    }
+
+    /// @return until where both are the same
+    private static long same(MemorySegment one, MemorySegment other, long from) {
+        long size = one.byteSize();
+        long at = MemorySegment.mismatch(one, from, size, other, from, size);
+        return at < 0 ? size : from + at;
     }
 
     /// Checks that both sides can still use the connection.
@@ -167,6 +178,68 @@ abstract class DeadlineContract extends Contract {
                         // The notification may or may not have made it.
                     }
                 });
+    }
+
+    /// Large ones are in the middle of a frame when the peer stops, on every lane.
+    @Test
+    void largeTransfersLetGoOfTheirMemoryInTheMiddle() {
+        int size = 32 << 20;
+        for (int round = 0; round < Scale.count(3); round++) {
+            long tag = 200L + 2 * round;
+            long seed = random.nextLong();
+            String[] names = {"written", "sent", "read", "received"};
+            for (String name : names) {
+                region(name, Kind.FOREIGN, size);
+                here.fill(name, 0, size, seed);
+            }
+            RemoteMemory target = remote("target", Kind.FOREIGN, size);
+            RemoteMemory origin = remote("origin", Kind.FOREIGN, size);
+            remote("inbox", Kind.FOREIGN, size);
+            peer.tell(
+                    self -> {
+                        for (String name : new String[] {"target", "origin", "inbox"}) {
+                            self.fill(name, 0, size, STALE);
+                        }
+                        self.connection().receive(tag, self.region("inbox").all());
+                        self.connection().send(tag + 1, self.region("origin").all());
+                    });
+            TransferOptions soon = TransferOptions.DEFAULTS.withDeadline(DEADLINE);
+            List<Transfer> transfers =
+                    List.of(
+                            connection().write(here.slice("written", 0, size), target, soon),
+                            connection().read(here.slice("read", 0, size), origin, soon),
+                            connection()
+                                    .send(tag, MemorySlices.of(here.region("sent").all()), soon),
+                            connection()
+                                    .receive(
+                                            tag + 1,
+                                            MemorySlices.of(here.region("received").all()),
+                                            soon));
+            sleep(random.nextInt(6));
+            process().stop();
+            transfers.forEach(
+                    transfer ->
+                            assertThat(Outcome.of(transfer).state())
+                                    .isIn(TransferState.DONE, TransferState.TIMED_OUT));
+            for (String name : names) {
+                here.segment(name).fill(OURS);
+            }
+            process().go();
+            sleep(300);
+            for (String name : names) {
+                // A peer that stood still while it stored a message by itself cannot be stopped
+                // from
+                // finishing its copy when it goes on: a known issue.
+                boolean stored = name.equals("received") && setting.path() == TestPath.CMA;
+                if (!stored) {
+                    Content.checkAll(here.segment(name), 0, size, OURS);
+                }
+            }
+            peer.tell(self -> checkOldOrNew(self, "target", seed));
+            peer.tell(self -> checkOldOrNew(self, "inbox", seed));
+            assertThat(connection().isOpen()).as("%s", connection().failure()).isTrue();
+            super.release();
+        }
     }
 
     @Test
