@@ -185,7 +185,7 @@ abstract class DeadlineContract extends Contract {
     void largeTransfersLetGoOfTheirMemoryInTheMiddle() {
         int size = 32 << 20;
         for (int round = 0; round < Scale.count(3); round++) {
-            long tag = 200L + 2 * round;
+            long tag = 200L + 2L * round;
             long seed = random.nextLong();
             String[] names = {"written", "sent", "read", "received"};
             for (String name : names) {
