@@ -2,7 +2,6 @@ package io.telpher;
 
 import java.time.Duration;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
@@ -97,81 +96,25 @@ public record EndpointOptions(
         }
     }
 
-    /// The defaults, changed by the variables `TELPHER_SECRET` (text of 16 to 64 bytes),
-    /// `TELPHER_TRANSPORTS`, `TELPHER_PATHS`, `TELPHER_INTERFACES` (else `NCCL_SOCKET_IFNAME` where
-    /// it is a plain list), all comma-separated, `TELPHER_PORT`, `TELPHER_LANES`,
-    /// `TELPHER_DEADLINE`, `TELPHER_CONNECT_DEADLINE`, `TELPHER_LIVENESS` (seconds, or with a unit:
-    /// `500ms`).
+    /// The defaults, changed by the variables `TELPHER_SECRET`, `TELPHER_TRANSPORTS`,
+    /// `TELPHER_PATHS`, `TELPHER_INTERFACES` (else `NCCL_SOCKET_IFNAME` where it is a plain list),
+    /// `TELPHER_PORT`, `TELPHER_LANES`, `TELPHER_MAX_SOCKETS`, `TELPHER_DEADLINE`,
+    /// `TELPHER_CONNECT_DEADLINE`, `TELPHER_LIVENESS`, `TELPHER_DRAIN_LIMIT`, `TELPHER_SPIN`,
+    /// `TELPHER_MAX_NOTIFICATION`, `TELPHER_SOCKET_DIRECTORY` and `TELPHER_HUGE_PAGES`: one for
+    /// each option. Lists are comma-separated, times are seconds or have a unit: `2.5`, `500ms`,
+    /// `50us`. [Setting#fromEnvironment()] tells what came of them.
     ///
     /// @throws IllegalArgumentException when a `TELPHER_` variable cannot be understood
     public static EndpointOptions fromEnvironment() {
         return fromEnvironment(System.getenv());
     }
 
-    static EndpointOptions fromEnvironment(Map<String, String> env) {
+    static EndpointOptions fromEnvironment(Map<String, String> environment) {
         EndpointOptions options = DEFAULTS;
-        String secret = env.get("TELPHER_SECRET");
-        if (secret != null) {
-            options = options.withSecret(secret.getBytes(java.nio.charset.StandardCharsets.UTF_8));
+        for (Variable variable : Variable.values()) {
+            options = variable.apply(options, environment);
         }
-        options = options.withTransports(list(env, "TELPHER_TRANSPORTS"));
-        options = options.withPaths(list(env, "TELPHER_PATHS"));
-        List<String> interfaces = list(env, "TELPHER_INTERFACES");
-        String nccl = env.get("NCCL_SOCKET_IFNAME");
-        if (interfaces.isEmpty()
-                && nccl != null
-                && nccl.matches("=?[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*")) {
-            interfaces = List.of(nccl.replaceFirst("^=", "").split(","));
-        }
-        options = options.withInterfaces(interfaces);
-        options = options.withPort(number(env, "TELPHER_PORT", options.port()));
-        options = options.withLanes(number(env, "TELPHER_LANES", options.lanes()));
-        options = options.withDeadline(duration(env, "TELPHER_DEADLINE", options.deadline()));
-        options =
-                options.withConnectDeadline(
-                        duration(env, "TELPHER_CONNECT_DEADLINE", options.connectDeadline()));
-        return options.withLiveness(duration(env, "TELPHER_LIVENESS", options.liveness()));
-    }
-
-    private static List<String> list(Map<String, String> env, String name) {
-        String value = env.getOrDefault(name, "").strip();
-        return value.isEmpty() ? List.of() : List.of(value.split("\\s*,\\s*"));
-    }
-
-    private static int number(Map<String, String> env, String name, int otherwise) {
-        String value = env.get(name);
-        if (value == null || value.isBlank()) {
-            return otherwise;
-        }
-        try {
-            return Integer.parseInt(value.strip());
-        } catch (NumberFormatException e) {
-            throw new IllegalArgumentException(name + "=" + value + " is not a whole number", e);
-        }
-    }
-
-    private static Duration duration(Map<String, String> env, String name, Duration otherwise) {
-        String value = env.get(name);
-        if (value == null || value.isBlank()) {
-            return otherwise;
-        }
-        String text = value.strip().toLowerCase(Locale.ROOT);
-        try {
-            if (text.endsWith("ms")) {
-                return Duration.ofMillis(
-                        Long.parseLong(text.substring(0, text.length() - 2).strip()));
-            }
-            String seconds =
-                    text.endsWith("s") ? text.substring(0, text.length() - 1).strip() : text;
-            return Duration.ofNanos(Math.round(Double.parseDouble(seconds) * 1e9));
-        } catch (NumberFormatException e) {
-            throw new IllegalArgumentException(
-                    name
-                            + "="
-                            + value
-                            + " is not a time: write seconds (2.5) or milliseconds (500ms)",
-                    e);
-        }
+        return options;
     }
 
     /// @return the same with another `secret`
