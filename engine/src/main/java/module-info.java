@@ -2,6 +2,7 @@ import org.jspecify.annotations.NullMarked;
 
 /// The Telpher engine: moves bytes between processes, hosts and accelerators.
 @NullMarked
+@SuppressWarnings("module") // the tools' module is compiled after this one
 module io.telpher.engine {
     // Transitive, since the annotations stand in the public API; static, since nobody must have
     // them.
@@ -9,6 +10,15 @@ module io.telpher.engine {
 
     exports io.telpher;
     exports io.telpher.spi;
+
+    // Diagnosis looks below the API: it makes the same system calls as the transports do, and reads
+    // the addresses that they exchange.
+    exports io.telpher.internal.ffi.linux to
+            io.telpher.cli;
+    exports io.telpher.internal.transport.tcp to
+            io.telpher.cli;
+    exports io.telpher.internal.wire to
+            io.telpher.cli;
 
     uses io.telpher.spi.Transport;
 

@@ -83,6 +83,10 @@ public interface Endpoint extends AutoCloseable {
     /// @throws TelpherException.TimedOut when none came
     Connection accept(Duration atMost);
 
+    /// @return which transports this endpoint uses and where they listen, and why not the others;
+    ///     one line for each, for people
+    String explain();
+
     /// @return what this endpoint was opened with
     EndpointOptions options();
 

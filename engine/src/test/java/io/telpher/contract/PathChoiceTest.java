@@ -50,7 +50,9 @@ class PathChoiceTest {
             connect(here, peer, o -> o);
             assertThat(write(here, peer, Kind.TELPHER)).isEqualTo("mapped");
             assertThat(write(here, peer, Kind.FOREIGN)).isIn("cma", "shm-ring");
-            assertThat(here.connection().explain()).contains("mapped", "cma");
+            assertThat(here.connection().explain())
+                    .contains("mapped", "cma", "tcp: not tried, shm works and comes first");
+            assertThat(here.endpoint().explain()).contains("shm: in use", "tcp: in use");
         }
     }
 

@@ -119,7 +119,9 @@ final class Connector {
     private Connection connect(
             AddressCodec.Address peer, Pending mine, Deadline deadline, List<String> failures) {
         LinkedBlockingQueue<Dialled> dialled = new LinkedBlockingQueue<>();
-        for (EndpointImpl.Opened opened : endpoint.transports()) {
+        List<EndpointImpl.Opened> left = new ArrayList<>(endpoint.transports());
+        while (!left.isEmpty()) {
+            EndpointImpl.Opened opened = left.removeFirst();
             TransportEndpoint by = opened.endpoint();
             List<Route> routes = new ArrayList<>();
             for (Route route : by.routes(peer.peer())) {
@@ -135,6 +137,13 @@ final class Connector {
             ConnectionImpl connection =
                     firstThatWorks(peer, mine, routes.size(), dialled, deadline, failures);
             if (connection != null) {
+                for (EndpointImpl.Opened other : left) {
+                    connection.note(
+                            "%s: not tried, %s works and comes first"
+                                    .formatted(
+                                            other.transport().name(), opened.transport().name()));
+                }
+                endpoint.unavailable().forEach(connection::note);
                 return connection;
             }
         }

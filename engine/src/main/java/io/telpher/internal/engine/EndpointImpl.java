@@ -343,6 +343,21 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     }
 
     @Override
+    public String explain() {
+        StringBuilder text = new StringBuilder();
+        for (Opened opened : transports) {
+            List<String> places = new ArrayList<>();
+            opened.endpoint().locators().forEach(locator -> places.add(locator.text()));
+            text.append(opened.transport().name())
+                    .append(": in use, ")
+                    .append(String.join(", ", places))
+                    .append('\n');
+        }
+        unavailable.forEach(reason -> text.append(reason).append('\n'));
+        return text.toString();
+    }
+
+    @Override
     public void publish(String name, RemoteMemory memory) {
         checkOpen();
         if (name.isEmpty() || name.length() > ControlFrame.MAX_PAYLOAD / 4) {

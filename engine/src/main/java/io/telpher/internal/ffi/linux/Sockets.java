@@ -56,8 +56,10 @@ public final class Sockets {
 
     public static final int IPPROTO_IP = 0;
     public static final int IP_TOS = 1;
+    public static final int IP_MTU = 14;
     public static final int IP_BIND_ADDRESS_NO_PORT = 24;
     public static final int IPPROTO_IPV6 = 41;
+    public static final int IPV6_MTU = 24;
     public static final int IPV6_V6ONLY = 26;
 
     public static final int IPPROTO_TCP = 6;

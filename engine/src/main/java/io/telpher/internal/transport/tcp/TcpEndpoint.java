@@ -31,7 +31,7 @@ import org.jspecify.annotations.Nullable;
 /// by frames only.
 final class TcpEndpoint implements TransportEndpoint {
     /// The transport name of locators that hold `host:port` as text.
-    private static final String BY_NAME = "tcp-host";
+    static final String BY_NAME = "tcp-host";
 
     private final EndpointContext context;
     private final List<TcpListener> listeners;

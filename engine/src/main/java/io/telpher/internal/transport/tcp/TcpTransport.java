@@ -5,14 +5,42 @@ import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.linux.Sockets;
 import io.telpher.spi.Availability;
 import io.telpher.spi.EndpointContext;
+import io.telpher.spi.Locator;
+import io.telpher.spi.PeerAddress;
 import io.telpher.spi.Transport;
 import io.telpher.spi.TransportEndpoint;
+import java.net.InetSocketAddress;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
 
 /// Frames over TCP. Works between any two hosts that can reach each other, so it ranks behind
 /// whatever is quicker.
 public final class TcpTransport implements Transport {
     /// For the service loader.
     public TcpTransport() {}
+
+    /// @return where an endpoint listens, as its address says it; a host that is known by name only
+    ///     is left unresolved, and what cannot be read is left out
+    public static List<InetSocketAddress> listeners(PeerAddress peer) {
+        List<InetSocketAddress> all = new ArrayList<>();
+        for (Locator locator : peer.locators()) {
+            try {
+                if (locator.transport().equals(TcpRoutes.TRANSPORT)) {
+                    NetAddress address = NetAddress.decode(locator.data());
+                    all.add(new InetSocketAddress(address.ip(), address.port()));
+                } else if (locator.transport().equals(TcpEndpoint.BY_NAME)) {
+                    TcpTarget.Host host =
+                            TcpTarget.Host.parse(
+                                    new String(locator.data(), StandardCharsets.UTF_8));
+                    all.add(InetSocketAddress.createUnresolved(host.host(), host.port()));
+                }
+            } catch (IllegalArgumentException e) {
+                continue; // of a later version
+            }
+        }
+        return List.copyOf(all);
+    }
 
     @Override
     public String name() {

@@ -23,6 +23,7 @@ import org.junit.jupiter.api.io.TempDir;
 class AbiTest {
     private static final List<Class<?>> CLASSES =
             List.of(
+                    Clocks.class,
                     Descriptors.class,
                     Epoll.class,
                     Errno.class,
@@ -59,6 +60,7 @@ class AbiTest {
             #include <sys/resource.h>
             #include <sys/socket.h>
             #include <sys/syscall.h>
+            #include <sys/timex.h>
             #include <sys/uio.h>
             #include <sys/un.h>
             #include <unistd.h>
@@ -74,6 +76,7 @@ class AbiTest {
     /// Constants that C names differently, and layouts. Everything else has its C name.
     private static final Map<String, String> EXPRESSIONS =
             Map.ofEntries(
+                    Map.entry("Clocks.TIMEX_BYTES", "sizeof(struct timex)"),
                     Map.entry("Epoll.EVENT_BYTES", "sizeof(struct epoll_event)"),
                     Map.entry("Epoll.EVENT_EVENTS", "offsetof(struct epoll_event, events)"),
                     Map.entry("Epoll.EVENT_DATA", "offsetof(struct epoll_event, data)"),
