@@ -1,6 +1,7 @@
 package io.telpher.cli.bench;
 
 import io.telpher.TelpherException;
+import io.telpher.cli.PeerArgument;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.time.LocalDate;
@@ -255,7 +256,7 @@ public final class BenchCommand implements Callable<Integer> {
                     "--pattern needs processes of one host, not --connect");
         }
         if (connect != null) {
-            Hosts.address(connect);
+            PeerArgument.parse(connect);
             wantedPathsOfTwoMachines();
         }
         FigureList.choose(figures);

@@ -13,6 +13,6 @@ public final class BenchRankCommand implements Runnable {
     public void run() {
         PrintStream messages = System.out;
         System.setOut(System.err); // nothing else may get between the messages
-        new RankServer(new StreamControl(System.in, messages, () -> null)).serve();
+        boolean unused = new RankServer(new StreamControl(System.in, messages, () -> null)).serve();
     }
 }

@@ -1,12 +1,11 @@
 package io.telpher.cli.bench;
 
-import static java.nio.charset.StandardCharsets.UTF_8;
-
 import io.telpher.Connection;
 import io.telpher.Endpoint;
 import io.telpher.EndpointAddress;
 import io.telpher.EndpointOptions;
 import io.telpher.TelpherException;
+import io.telpher.cli.PeerArgument;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -45,16 +44,24 @@ final class Hosts {
                             "or with the same TELPHER_SECRET: telpher bench --connect HOST:"
                                     + options.port());
                 }
-                Connection connection = endpoint.accept(UNTIL_SOMEBODY_COMES);
-                table.remark("connected with " + connection.peer());
-                try (ConnectionControl control = new ConnectionControl(connection)) {
-                    new RankServer(control).serve();
+                while (!serve(endpoint.accept(UNTIL_SOMEBODY_COMES), table)) {
+                    table.remark("it only looked; still waiting");
                 }
             } finally {
                 Files.deleteIfExists(file);
             }
         } catch (IOException e) {
             throw new BenchFailure("cannot write " + file + ": " + e.getMessage(), e);
+        }
+    }
+
+    /// `explain` and `doctor` connect, look and leave.
+    ///
+    /// @return whether the other side asked for anything
+    private static boolean serve(Connection connection, Table table) {
+        table.remark("connected with " + connection.peer());
+        try (ConnectionControl control = new ConnectionControl(connection)) {
+            return new RankServer(control).serve();
         }
     }
 
@@ -81,7 +88,7 @@ final class Hosts {
     ///
     /// @param where `@FILE` or `HOST:PORT`
     static void connect(Crew crew, String where, List<String> rails) {
-        EndpointAddress address = address(where);
+        EndpointAddress address = PeerArgument.parse(where);
         Endpoint endpoint = Endpoint.open(options(rails).withPort(0));
         try {
             Connection connection = endpoint.connect(address, PATIENCE);
@@ -90,35 +97,5 @@ final class Hosts {
             endpoint.close();
             throw new BenchFailure("cannot connect to " + where + ": " + e.getMessage(), e);
         }
-    }
-
-    /// @throws IllegalArgumentException when it is neither form, or the secret is missing
-    static EndpointAddress address(String where) {
-        if (where.startsWith("@")) {
-            Path file = Path.of(where.substring(1));
-            try {
-                return EndpointAddress.parse(Files.readString(file));
-            } catch (IOException e) {
-                throw new IllegalArgumentException(
-                        "cannot read " + file + ": " + e.getMessage(), e);
-            }
-        }
-        if (where.startsWith("telpher1:")) {
-            throw new IllegalArgumentException(
-                    "an address holds a secret, which does not belong on a command line: put it"
-                            + " into a file and use @FILE");
-        }
-        int colon = where.lastIndexOf(':');
-        if (colon < 1 || !where.substring(colon + 1).matches("\\d{1,5}")) {
-            throw new IllegalArgumentException("'" + where + "' is neither @FILE nor HOST:PORT");
-        }
-        String secret = System.getenv("TELPHER_SECRET");
-        if (secret == null) {
-            throw new IllegalArgumentException(
-                    "HOST:PORT needs the listener's TELPHER_SECRET in the environment");
-        }
-        String host = where.substring(0, colon).replaceFirst("^\\[(.*)]$", "$1");
-        return EndpointAddress.of(
-                host, Integer.parseInt(where.substring(colon + 1)), secret.getBytes(UTF_8));
     }
 }

@@ -1,5 +1,6 @@
 package io.telpher.cli.bench;
 
+import io.telpher.cli.Tool;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;

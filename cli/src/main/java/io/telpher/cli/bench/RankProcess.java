@@ -1,10 +1,7 @@
 package io.telpher.cli.bench;
 
-import io.telpher.cli.Main;
+import io.telpher.cli.JavaCommand;
 import java.io.IOException;
-import java.lang.management.ManagementFactory;
-import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
@@ -32,7 +29,7 @@ final class RankProcess implements AutoCloseable {
     /// @param number its rank
     /// @param flags JVM flags beside this process's own
     static RankProcess start(int number, List<String> flags) {
-        List<String> command = command(flags);
+        List<String> command = JavaCommand.of(flags, COMMAND);
         try {
             return new RankProcess(
                     new ProcessBuilder(command)
@@ -42,37 +39,6 @@ final class RankProcess implements AutoCloseable {
         } catch (IOException e) {
             throw new BenchFailure("cannot start " + command.getFirst() + ": " + e.getMessage(), e);
         }
-    }
-
-    static List<String> command(List<String> flags) {
-        List<String> command = new ArrayList<>();
-        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-        for (String flag : ManagementFactory.getRuntimeMXBean().getInputArguments()) {
-            if (isInherited(flag)) {
-                command.add(flag);
-            }
-        }
-        command.addAll(flags);
-        String modulePath = System.getProperty("jdk.module.path");
-        Module module = Main.class.getModule();
-        if (modulePath != null && module.isNamed()) {
-            command.addAll(List.of("-p", modulePath));
-            command.addAll(List.of("-m", module.getName() + "/" + Main.class.getName()));
-        } else {
-            command.addAll(List.of("-cp", System.getProperty("java.class.path")));
-            command.add(Main.class.getName());
-        }
-        command.add(COMMAND);
-        return command;
-    }
-
-    /// Debuggers and recordings belong to one process; the module path is set above.
-    private static boolean isInherited(String flag) {
-        return !flag.startsWith("-agentlib:jdwp")
-                && !flag.startsWith("-javaagent")
-                && !flag.startsWith("-XX:StartFlightRecording")
-                && !flag.startsWith("--module-path")
-                && !flag.startsWith("-Djdk.module");
     }
 
     StreamControl control() {

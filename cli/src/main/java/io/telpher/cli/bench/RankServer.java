@@ -16,10 +16,14 @@ final class RankServer {
     }
 
     /// Serves until the end. What goes wrong is told to the driver, which then ends the run.
-    void serve() {
+    ///
+    /// @return whether the driver said anything at all
+    boolean serve() {
+        boolean asked = false;
         try {
             Message message;
             while ((message = control.next()) != null && !message.verb().equals("end")) {
+                asked = true;
                 try {
                     answer(message);
                 } catch (BenchFailure | TelpherException | IllegalArgumentException e) {
@@ -34,6 +38,7 @@ final class RankServer {
             }
             idle.close();
         }
+        return asked;
     }
 
     private void answer(Message message) {

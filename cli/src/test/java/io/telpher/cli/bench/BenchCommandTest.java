@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import io.telpher.cli.Main;
+import io.telpher.cli.Tool;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;

@@ -2,6 +2,7 @@ package io.telpher.cli.bench;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.telpher.cli.Json;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
@@ -55,7 +56,7 @@ class OutputTest {
         fields.put("round", 20.0);
         fields.put("nan", Double.NaN);
         fields.put("nothing", null);
-        assertThat(JsonLines.object(fields))
+        assertThat(Json.object(fields))
                 .isEqualTo(
                         "{\"text\":\"a\\\"b\\\\c\\nd\\te\\u0001\",\"whole\":7,\"small\":0.000123457,"
                                 + "\"large\":123456789,\"zero\":0,\"round\":20,\"nan\":null,"

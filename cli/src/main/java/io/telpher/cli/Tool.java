@@ -1,7 +1,8 @@
-package io.telpher.cli.bench;
+package io.telpher.cli;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
+import io.telpher.TelpherException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.Files;
@@ -16,11 +17,11 @@ import java.util.concurrent.TimeoutException;
 import org.jspecify.annotations.Nullable;
 
 /// Programs of the machine: where they are, and running them to their end.
-final class Tool {
+public final class Tool {
     private Tool() {}
 
     /// @return the program's path, or null; the `sbin` folders are looked into too
-    static @Nullable String find(String name) {
+    public static @Nullable String find(String name) {
         String path = System.getenv().getOrDefault("PATH", "") + ":/usr/sbin:/sbin:/usr/bin:/bin";
         for (String folder : path.split(":")) {
             if (!folder.isEmpty()) {
@@ -38,12 +39,13 @@ final class Tool {
     /// @param exitCode its exit code; 124 when it took too long and was ended
     /// @param text standard output
     /// @param error standard error
-    record Output(int exitCode, String text, String error) {}
+    public record Output(int exitCode, String text, String error) {}
 
     /// Runs a program.
     ///
     /// @param seconds how long it may take
-    static Output run(List<String> command, Map<String, String> environment, int seconds) {
+    /// @throws TelpherException.Cancelled when this thread is interrupted
+    public static Output run(List<String> command, Map<String, String> environment, int seconds) {
         try {
             return await(start(command, environment), seconds);
         } catch (IOException e) {
@@ -52,7 +54,8 @@ final class Tool {
     }
 
     /// Starts a program with these variables beside the inherited ones; its input is empty.
-    static Process start(List<String> command, Map<String, String> environment) throws IOException {
+    public static Process start(List<String> command, Map<String, String> environment)
+            throws IOException {
         ProcessBuilder builder = new ProcessBuilder(command);
         builder.environment().putAll(environment);
         builder.redirectInput(ProcessBuilder.Redirect.from(Path.of("/dev/null").toFile()));
@@ -60,7 +63,7 @@ final class Tool {
     }
 
     /// Waits for a program's end, collecting what it prints.
-    static Output await(Process process, int seconds) {
+    public static Output await(Process process, int seconds) {
         CompletableFuture<String> text = collect(process.getInputStream());
         CompletableFuture<String> error = collect(process.getErrorStream());
         try {
@@ -75,14 +78,14 @@ final class Tool {
         } catch (InterruptedException e) {
             end(process);
             Thread.currentThread().interrupt();
-            throw new BenchFailure("interrupted", e);
+            throw new TelpherException.Cancelled("interrupted while waiting for a program");
         } catch (ExecutionException | TimeoutException e) {
             return new Output(124, "", "its output could not be read: " + e);
         }
     }
 
     /// Ends a program and those that it started.
-    static void end(Process process) {
+    public static void end(Process process) {
         List<ProcessHandle> all = new ArrayList<>(process.descendants().toList());
         all.add(process.toHandle());
         all.forEach(ProcessHandle::destroyForcibly);
@@ -92,7 +95,7 @@ final class Tool {
         CompletableFuture<String> text = new CompletableFuture<>();
         Thread.ofPlatform()
                 .daemon()
-                .name("telpher-bench-output")
+                .name("telpher-tool-output")
                 .start(
                         () -> {
                             try (stream) {
