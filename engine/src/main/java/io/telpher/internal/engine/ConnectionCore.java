@@ -22,11 +22,14 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 
-/// The working half of a connection. `lock` guards the operations, queues and matching; each lane
-/// has tokens of its own. Order: a token may be held when the lock is taken, never the other way
-/// round; a thread holds at most one token, except for closing a lane. What needs tokens or calls
-/// back is put off to [#afterwards()].
-abstract class ConnectionCore {
+/// One connection inside the engine: makes its parts, gives each what it needs, and takes the turns
+/// in which they take in, send and settle.
+///
+/// `lock` guards the operations, queues and matching; each lane has tokens of its own. Order: a
+/// token may be held when the lock is taken, never the other way round; a thread holds at most one
+/// token, except for closing a lane. What needs tokens or calls back is put off to
+/// [#afterwards()].
+final class ConnectionCore {
     /// Result of [#copyNow]: it has to be posted as an operation.
     static final int NOT_NOW = -200;
 
@@ -50,6 +53,8 @@ abstract class ConnectionCore {
     final Waiters waiters = new Waiters();
     final NotificationQueue notes = new NotificationQueue();
     final Serving serving;
+    final Posting posting;
+    final Tokens tokens;
 
     /// Sends whose bytes this side stores into the peer's receive by itself.
     private final OperationQueue stores = new OperationQueue(table);
@@ -94,7 +99,6 @@ abstract class ConnectionCore {
 
     private int eagerLimit = Outbound.EAGER;
     private long directBytes;
-    long lastMoved;
 
     /// How often waiting threads have polled: tells the progress thread that it is not needed. Lost
     /// increments of racing threads do not matter.
@@ -110,16 +114,14 @@ abstract class ConnectionCore {
         this.progress = endpoint.progress();
         this.defaultDeadline = endpoint.options().deadline().toNanos();
         this.spinNanos = endpoint.options().spin().toNanos();
-        this.outbound = new Outbound(self(), lock, arena);
-        this.matcher = new Matcher(self(), outbound);
-        this.endings = new Endings(self(), lock, table);
-        this.keeper = new LaneKeeper(self(), lock, outbound);
-        this.serving = new Serving(self(), table, outbound);
-        this.watch = new Progress.Watch(self());
-    }
-
-    private ConnectionImpl self() {
-        return (ConnectionImpl) this;
+        this.outbound = new Outbound(this, lock, arena);
+        this.matcher = new Matcher(this, outbound);
+        this.endings = new Endings(this, lock, table);
+        this.keeper = new LaneKeeper(this, lock, outbound);
+        this.serving = new Serving(this, table, outbound);
+        this.posting = new Posting(this);
+        this.tokens = new Tokens(this, posting);
+        this.watch = new Progress.Watch(this);
     }
 
     long spinNanos() {
@@ -146,7 +148,7 @@ abstract class ConnectionCore {
 
     /// Adds a link; the first makes the connection usable.
     void add(Link link, int laneIndex, String note) {
-        LaneState added = new LaneState(self(), link.lane(), laneIndex, arena);
+        LaneState added = new LaneState(this, link.lane(), laneIndex, arena);
         Windows windows = link.windows();
         boolean refused;
         lock.lock();
@@ -170,9 +172,9 @@ abstract class ConnectionCore {
             }
             return;
         }
-        progress.activate(self());
+        progress.activate(this);
         if (isOver()) {
-            progress.remove(self()); // it may have been buried in between
+            progress.remove(this); // it may have been buried in between
         }
     }
 
@@ -259,83 +261,14 @@ abstract class ConnectionCore {
         return path == null ? "" : path;
     }
 
-    /// Sets a filled operation in motion. Under the lock; [#goOn] must follow without it.
-    ///
-    /// @param entered whether it was counted into its local regions
-    /// @return whether the data goes through a window
-    boolean start(Operation op, boolean entered) {
-        op.setState(Operation.PENDING);
-        if (!entered) {
-            op.region = null;
-            op.localPieces = null;
-            endings.revoke(op, Connection.STALE, "its local region is closed");
-            return false;
-        }
-        TelpherException over = failure;
-        if (over != null) {
-            op.error = over;
-            endings.revoke(op, Failures.reason(over), "");
-            return false;
-        }
-        switch (op.kind) {
-            case WRITE, READ -> {
-                if (foreign(op)) {
-                    endings.revoke(op, Connection.STALE, "");
-                    return false;
-                }
-                if (direct != null) {
-                    op.copying = true;
-                    return true;
-                }
-                op.stage = Operation.Stage.DATA;
-                op.path = lanePath();
-                outbound.enqueue(op);
-            }
-            case NOTIFY -> {
-                op.path = lanePath();
-                outbound.advanceWrite(op);
-            }
-            case SEND -> {
-                op.path = lanePath();
-                matcher.postSend(op);
-            }
-            case RECEIVE -> {
-                op.path = lanePath();
-                matcher.postReceive(op);
-            }
-            default -> throw new IllegalStateException("not posted by callers: " + op.kind);
-        }
-        return false;
-    }
-
-    /// Carries on with a started operation, without lock and tokens.
-    void goOn(Operation op, boolean viaWindow, @Nullable LaneState claimed) {
-        if (claimed != null) {
-            outbound.dispatch(claimed);
-        }
-        if (viaWindow) {
-            throughWindow(op, false);
-        }
-        progress.keepTime();
-        afterwards();
-    }
-
-    private boolean foreign(Operation op) {
-        RemoteMemory memory = op.remote;
-        if (memory == null && op.remotePieces != null) {
-            memory = op.remotePieces.memory(0);
-        }
-        return memory != null && memory.incarnation() != peer.incarnation();
-    }
-
-    private String lanePath() {
+    String lanePath() {
         LaneState s = outbound.controlLane();
         return s == null ? "" : s.lane.path();
     }
 
     /// Carries an operation out through windows, on this thread; without lock and tokens.
     /// `op.copying` is set.
-    private void throughWindow(Operation op, boolean opened) {
+    void throughWindow(Operation op, boolean opened) {
         Direct windows = direct;
         int result = windows == null ? Direct.NO_WINDOW : run(windows, op);
         CounterUpdate counter = op.counter;
@@ -519,7 +452,7 @@ abstract class ConnectionCore {
     /// Makes progress for a thread that waits.
     ///
     /// @return frames handled
-    public int poll() {
+    int poll() {
         POLLS.setOpaque(this, (long) POLLS.getOpaque(this) + 1);
         return turn();
     }
@@ -565,7 +498,7 @@ abstract class ConnectionCore {
             outbound.pump();
         }
         if (outbound.isBlocked()) {
-            progress.attend(self());
+            progress.attend(this);
         }
     }
 
@@ -605,7 +538,7 @@ abstract class ConnectionCore {
         Thread thread = Thread.currentThread();
         waiters.add(thread);
         try {
-            progress.takeOver(self());
+            progress.takeOver(this);
             while (!done.getAsBoolean()) {
                 long left = nanos - (System.nanoTime() - start);
                 if (left <= 0) {
@@ -622,10 +555,10 @@ abstract class ConnectionCore {
                     // A callback waits: nobody else makes progress or ends what is late.
                     tick(System.nanoTime());
                     int frames = poll();
-                    LockSupport.parkNanos(self(), frames > 0 ? 1 : 50_000);
+                    LockSupport.parkNanos(this, frames > 0 ? 1 : 50_000);
                     continue;
                 }
-                LockSupport.parkNanos(self(), Math.min(left, 100_000_000));
+                LockSupport.parkNanos(this, Math.min(left, 100_000_000));
             }
             return true;
         } finally {
@@ -1112,7 +1045,7 @@ abstract class ConnectionCore {
     }
 
     void lookedUp(long token, String name) {
-        RemoteMemory memory = endpoint.published(name, self(), token);
+        RemoteMemory memory = endpoint.published(name, this, token);
         if (memory != null) {
             answerLookup(token, memory);
         }
@@ -1144,7 +1077,7 @@ abstract class ConnectionCore {
         return over == null ? Connection.FAILED : Failures.reason(over);
     }
 
-    public @Nullable TelpherException failure() {
+    @Nullable TelpherException failure() {
         return failure;
     }
 
@@ -1200,8 +1133,8 @@ abstract class ConnectionCore {
             lock.unlock();
         }
         endings.settle();
-        progress.remove(self());
-        endpoint.forget(self());
+        progress.remove(this);
+        endpoint.forget(this);
         undertaker = null;
         waiters.wake();
     }
@@ -1228,7 +1161,7 @@ abstract class ConnectionCore {
         }
     }
 
-    public void close() {
+    void close() {
         if (failure == null) {
             keeper.confirmAll();
         }
@@ -1259,7 +1192,7 @@ abstract class ConnectionCore {
 
     // --- for people -----------------------------------------------------------------------------
 
-    public String explain() {
+    String explain() {
         StringBuilder text = new StringBuilder("connection with ").append(peer).append('\n');
         lock.lock();
         try {
@@ -1280,7 +1213,7 @@ abstract class ConnectionCore {
         return text.toString();
     }
 
-    ConnectionMetrics collectMetrics() {
+    ConnectionMetrics metrics() {
         List<ConnectionMetrics.Lane> lanes = new ArrayList<>();
         long sent;
         long received = 0;

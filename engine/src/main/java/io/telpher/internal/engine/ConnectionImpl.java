@@ -2,7 +2,6 @@ package io.telpher.internal.engine;
 
 import io.telpher.Connection;
 import io.telpher.ConnectionMetrics;
-import io.telpher.CounterUpdate;
 import io.telpher.EndpointAddress;
 import io.telpher.MemoryRegion;
 import io.telpher.MemorySlice;
@@ -14,30 +13,32 @@ import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import java.lang.foreign.MemorySegment;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
-/// A connection as the caller sees it: checks arguments, posts operations, waits. What happens then
-/// is in [ConnectionCore].
-final class ConnectionImpl extends ConnectionCore implements Connection {
-    ConnectionImpl(EndpointImpl endpoint, long id, EndpointAddress peer) {
-        super(endpoint, id, peer);
+/// A connection as the caller sees it: checks arguments, makes transfers, and hands everything else
+/// to the parts of its [ConnectionCore]. Made once for each connection, when `connect` or `accept`
+/// returns it; has no state of its own.
+final class ConnectionImpl implements Connection {
+    private final ConnectionCore core;
+    private final Tokens tokens;
+
+    ConnectionImpl(ConnectionCore core) {
+        this.core = core;
+        this.tokens = core.tokens;
     }
 
     @Override
     public EndpointAddress peer() {
-        return peerAddress();
+        return core.peerAddress();
     }
 
     // --- preparing ------------------------------------------------------------------------------
 
     private RegionImpl own(MemoryRegion region) {
-        if (!(region instanceof RegionImpl mine) || mine.endpoint() != endpoint()) {
-            throw new IllegalArgumentException(
-                    "the local memory is not a region of the endpoint that this connection belongs to");
-        }
-        return mine;
+        return core.endpoint().own(region);
     }
 
     private void checkOwn(MemorySlices pieces) {
@@ -62,7 +63,7 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
             Operation.Kind kind, MemorySlice local, RemoteMemory remote, TransferOptions options) {
         checkLength(local.length(), remote.length());
         return new TransferImpl(
-                this,
+                core,
                 kind,
                 options,
                 0,
@@ -86,7 +87,7 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
             throw new IllegalArgumentException("a vectored transfer needs at least one piece");
         }
         return new TransferImpl(
-                this, kind, options, 0, null, 0, local, null, remote, local.totalBytes());
+                core, kind, options, 0, null, 0, local, null, remote, local.totalBytes());
     }
 
     private static void checkRead(TransferOptions options) {
@@ -120,10 +121,11 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
 
     private TransferOptions checkNote(TransferOptions options) {
         MemorySegment note = options.notification();
-        if (note != null && note.byteSize() > endpoint().options().maxNotification()) {
+        if (note != null && note.byteSize() > core.endpoint().options().maxNotification()) {
             throw new IllegalArgumentException(
                     "a notification of %d bytes; the limit is %d (EndpointOptions.maxNotification)"
-                            .formatted(note.byteSize(), endpoint().options().maxNotification()));
+                            .formatted(
+                                    note.byteSize(), core.endpoint().options().maxNotification()));
         }
         return options;
     }
@@ -134,7 +136,7 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
         checkOwn(local);
         if (local.count() == 1 && !local.isStrided()) {
             return new TransferImpl(
-                    this,
+                    core,
                     kind,
                     options,
                     tag,
@@ -146,7 +148,7 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
                     local.length(0));
         }
         return new TransferImpl(
-                this, kind, options, tag, null, 0, local, null, null, local.totalBytes());
+                core, kind, options, tag, null, 0, local, null, null, local.totalBytes());
     }
 
     @Override
@@ -163,7 +165,7 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
     public Transfer notifyPeer(MemorySegment payload, TransferOptions options) {
         TransferImpl transfer =
                 new TransferImpl(
-                        this,
+                        core,
                         Operation.Kind.NOTIFY,
                         checkNote(options.withNotification(payload)),
                         0,
@@ -177,237 +179,7 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
         return transfer;
     }
 
-    // --- posting --------------------------------------------------------------------------------
-
-    /// Posts a prepared transfer whose state is `PENDING` already.
-    void post(TransferImpl transfer) {
-        TelpherException over = failure();
-        if (over != null) {
-            transfer.ended(Failures.reason(over), io.telpher.RemoteQuiet.YES, 0, "", over);
-            transfer.runActions();
-            return;
-        }
-        MemorySegment note = transfer.notification();
-        if (note == null && postShort(transfer)) {
-            return;
-        }
-        long deadline = 0;
-        int rounds = 0;
-        while (true) {
-            boolean entered = Endings.enter(transfer.region, transfer.localPieces);
-            boolean viaWindow = false;
-            LaneState claimed = null;
-            Operation op;
-            lock.lock();
-            try {
-                op = table.take();
-                if (op != null) {
-                    try {
-                        fill(op, transfer, note);
-                    } catch (RuntimeException e) {
-                        // The notification's memory is not accessible.
-                        transfer.operation = null;
-                        table.release(op);
-                        if (entered) {
-                            Endings.exit(transfer.region, transfer.localPieces);
-                        }
-                        boolean ignored =
-                                transfer.ended(
-                                        FAILED,
-                                        io.telpher.RemoteQuiet.YES,
-                                        0,
-                                        "",
-                                        new TelpherException.Unsupported(String.valueOf(e)));
-                        throw e;
-                    }
-                    viaWindow = start(op, entered);
-                    claimed = outbound.claim();
-                }
-            } finally {
-                lock.unlock();
-            }
-            if (op != null) {
-                goOn(op, viaWindow, claimed);
-                return;
-            }
-            if (entered) {
-                Endings.exit(transfer.region, transfer.localPieces);
-            }
-            poll();
-            if (deadline == 0) {
-                deadline = System.nanoTime() + transfer.deadlineNanos;
-            }
-            if (System.nanoTime() - deadline > 0) {
-                TelpherException late =
-                        new TelpherException.TimedOut(
-                                OperationTable.LIMIT
-                                        + " operations are in flight with "
-                                        + peerText()
-                                        + " and none ended in time");
-                transfer.ended(TIMED_OUT, io.telpher.RemoteQuiet.YES, 0, "", late);
-                transfer.runActions();
-                return;
-            }
-            Waiting.pause(rounds++);
-        }
-    }
-
-    private static void fill(Operation op, TransferImpl transfer, @Nullable MemorySegment note) {
-        op.kind = transfer.kind;
-        op.transfer = transfer;
-        op.region = transfer.region;
-        op.localOffset = transfer.localOffset;
-        op.localPieces = transfer.localPieces;
-        op.remote = transfer.remote;
-        op.remotePieces = transfer.remotePieces;
-        op.length = transfer.length;
-        op.tag = transfer.tag;
-        op.allow(transfer.deadlineNanos);
-        op.high = transfer.options.priority() == io.telpher.Priority.HIGH;
-        op.counter = transfer.counter();
-        if (note != null) {
-            op.keepNote(note, 0, (int) note.byteSize());
-            if (transfer.kind == Operation.Kind.NOTIFY) {
-                op.length = 0;
-            }
-        }
-        transfer.operation = op;
-    }
-
-    /// Carries a short write or read out at once, if there is a window.
-    private boolean postShort(TransferImpl transfer) {
-        RegionImpl region = transfer.region;
-        RemoteMemory remote = transfer.remote;
-        if (region == null || remote == null || transfer.length > Direct.SHORT) {
-            return false;
-        }
-        int result =
-                copyNow(transfer.kind, region, transfer.localOffset, remote, 0, transfer.length);
-        if (result == NOT_NOW) {
-            return false;
-        }
-        CounterUpdate counter = transfer.counter();
-        if (result == DONE && counter != null) {
-            result = updateNow(counter);
-            if (result == NOT_NOW) {
-                return false; // posted again as a whole: the same bytes to the same place
-            }
-        }
-        boolean good = result == DONE;
-        transfer.ended(
-                result,
-                io.telpher.RemoteQuiet.YES,
-                good ? transfer.length : 0,
-                directPath(remote),
-                good ? null : shortFailure(result, transfer, remote));
-        transfer.runActions();
-        return true;
-    }
-
-    /// Why a short copy failed: what ended the connection, if it is over.
-    private TelpherException shortFailure(int reason, TransferImpl transfer, RemoteMemory remote) {
-        TelpherException over = failure();
-        return over != null && Failures.reason(over) == reason
-                ? over
-                : Failures.exception(
-                        reason,
-                        transfer.describe() + " with " + peerText(),
-                        reason == STALE || reason == DENIED ? "" : "path " + pathTo(remote));
-    }
-
-    boolean cancel(TransferImpl transfer) {
-        boolean did = false;
-        lock.lock();
-        try {
-            Operation op = transfer.operation;
-            if (op != null) {
-                did = endings.revoke(op, CANCELLED, "");
-            }
-        } finally {
-            lock.unlock();
-        }
-        afterwards();
-        return did;
-    }
-
-    String pathOf(TransferImpl transfer) {
-        RemoteMemory remote = transfer.remote;
-        RemoteSlices pieces = transfer.remotePieces;
-        return pathTo(remote != null || pieces == null ? remote : pieces.memory(0));
-    }
-
     // --- tokens ---------------------------------------------------------------------------------
-
-    private long tryOneSided(
-            Operation.Kind kind,
-            MemoryRegion local,
-            long localOffset,
-            RemoteMemory remote,
-            long remoteOffset,
-            long length) {
-        RegionImpl region = own(local);
-        check(localOffset, length, region.size());
-        check(remoteOffset, length, remote.length());
-        if (isOver()) {
-            return reasonOver();
-        }
-        if (length <= Direct.SHORT) {
-            int result = copyNow(kind, region, localOffset, remote, remoteOffset, length);
-            if (result != NOT_NOW) {
-                return result == DONE ? ALREADY_DONE : result;
-            }
-        }
-        return tryPost(kind, region, localOffset, length, remote, remoteOffset, 0);
-    }
-
-    /// Posts an operation on one range of local memory, for a token.
-    private long tryPost(
-            Operation.Kind kind,
-            RegionImpl region,
-            long localOffset,
-            long length,
-            @Nullable RemoteMemory remote,
-            long remoteOffset,
-            long tag) {
-        boolean entered = region.enter();
-        boolean viaWindow;
-        LaneState claimed;
-        Operation op;
-        long token;
-        lock.lock();
-        try {
-            op = table.take();
-            if (op == null) {
-                if (entered) {
-                    region.exit();
-                }
-                return BACK_PRESSURED;
-            }
-            op.kind = kind;
-            op.region = region;
-            op.localOffset = localOffset;
-            op.length = length;
-            op.remote = remote;
-            op.remoteOffset = remoteOffset;
-            op.tag = tag;
-            op.allow(defaultDeadline);
-            token = op.token();
-            viaWindow = start(op, entered);
-            claimed = outbound.claim();
-        } finally {
-            lock.unlock();
-        }
-        goOn(op, viaWindow, claimed);
-        return token;
-    }
-
-    private static void check(long offset, long length, long size) {
-        if (offset < 0 || length < 0 || offset > size || length > size - offset) {
-            throw new IndexOutOfBoundsException(
-                    "offset %d and length %d do not fit into %d bytes"
-                            .formatted(offset, length, size));
-        }
-    }
 
     @Override
     public long tryWrite(
@@ -416,7 +188,8 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
             RemoteMemory remote,
             long remoteOffset,
             long length) {
-        return tryOneSided(Operation.Kind.WRITE, local, localOffset, remote, remoteOffset, length);
+        return tokens.tryOneSided(
+                Operation.Kind.WRITE, local, localOffset, remote, remoteOffset, length);
     }
 
     @Override
@@ -426,149 +199,80 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
             RemoteMemory remote,
             long remoteOffset,
             long length) {
-        return tryOneSided(Operation.Kind.READ, local, localOffset, remote, remoteOffset, length);
-    }
-
-    private long tryMessage(
-            Operation.Kind kind, long tag, MemoryRegion local, long offset, long length) {
-        RegionImpl region = own(local);
-        check(offset, length, region.size());
-        return isOver() ? reasonOver() : tryPost(kind, region, offset, length, null, 0, tag);
+        return tokens.tryOneSided(
+                Operation.Kind.READ, local, localOffset, remote, remoteOffset, length);
     }
 
     @Override
     public long trySend(long tag, MemoryRegion local, long offset, long length) {
-        return tryMessage(Operation.Kind.SEND, tag, local, offset, length);
+        return tokens.tryMessage(Operation.Kind.SEND, tag, local, offset, length);
     }
 
     @Override
     public long tryReceive(long tag, MemoryRegion local, long offset, long length) {
-        return tryMessage(Operation.Kind.RECEIVE, tag, local, offset, length);
+        return tokens.tryMessage(Operation.Kind.RECEIVE, tag, local, offset, length);
     }
 
     @Override
     public long tryNotify(MemorySegment payload, long offset, int length) {
-        if (length > endpoint().options().maxNotification()) {
-            throw new IllegalArgumentException(
-                    "a notification of " + length + " bytes is too long");
-        }
-        if (isOver()) {
-            return reasonOver();
-        }
-        Operation op;
-        LaneState claimed;
-        long token;
-        lock.lock();
-        try {
-            op = table.take();
-            if (op == null) {
-                return BACK_PRESSURED;
-            }
-            op.kind = Operation.Kind.NOTIFY;
-            op.allow(defaultDeadline);
-            try {
-                op.keepNote(payload, offset, length);
-            } catch (RuntimeException e) {
-                table.release(op);
-                throw e;
-            }
-            token = op.token();
-            boolean direct = start(op, true);
-            assert !direct;
-            claimed = outbound.claim();
-        } finally {
-            lock.unlock();
-        }
-        goOn(op, false, claimed);
-        return token;
+        return tokens.tryNotify(payload, offset, length);
     }
 
     @Override
     public int poll(long token) {
-        if (token == ALREADY_DONE) {
-            return DONE;
-        }
-        // The slot cannot be used for anything else before its token has been taken here.
-        Operation posted = table.find(token);
-        if (posted != null && posted.state() != Operation.ENDED) {
-            poll();
-            if (posted.state() != Operation.ENDED) {
-                return PENDING;
-            }
-        }
-        return take(token);
-    }
-
-    private int take(long token) {
-        lock.lock();
-        try {
-            Operation op = table.find(token);
-            if (op == null || op.transfer != null) {
-                throw new IllegalArgumentException(
-                        "token " + token + " is none, or its result was taken already");
-            }
-            if (op.state() != Operation.ENDED) {
-                return PENDING;
-            }
-            int reason = op.reason;
-            lastMoved = op.kind == Operation.Kind.RECEIVE ? op.received : op.length;
-            table.release(op);
-            return reason;
-        } finally {
-            lock.unlock();
-        }
+        return tokens.poll(token);
     }
 
     @Override
     public long bytesMoved() {
-        return lastMoved;
+        return tokens.lastMoved();
     }
 
     // --- notifications and names ----------------------------------------------------------------
 
     @Override
     public @Nullable Notification pollNotification() {
-        poll();
-        return takeNotification();
+        core.poll();
+        return core.takeNotification();
     }
 
     @Override
     public int pollNotification(MemorySegment into) {
-        if (notes.size() == 0) {
-            poll();
+        if (core.notes.size() == 0) {
+            core.poll();
         }
-        return notes.size() == 0 ? -1 : takeNotification(into);
+        return core.notes.size() == 0 ? -1 : core.takeNotification(into);
     }
 
     @Override
     public Notification awaitNotification(Duration atMost) {
         Notification[] taken = new Notification[1];
         boolean came =
-                waitFor(
+                core.waitFor(
                         () -> {
-                            Notification next = takeNotification();
+                            Notification next = core.takeNotification();
                             if (next != null) {
                                 taken[0] = next;
                             }
-                            return next != null || isOver();
+                            return next != null || core.isOver();
                         },
                         atMost.toNanos());
         Notification result = taken[0];
         if (result != null) {
             return result;
         }
-        TelpherException over = failure();
+        TelpherException over = core.failure();
         if (over != null) {
             throw over;
         }
         assert !came;
         throw new TelpherException.TimedOut(
-                "no notification from " + peerText() + " within " + Failures.seconds(atMost));
+                "no notification from " + core.peerText() + " within " + Failures.seconds(atMost));
     }
 
     @Override
     public RemoteMemory lookup(String name, Duration atMost) {
-        byte[] bytes = name.getBytes(java.nio.charset.StandardCharsets.UTF_8);
+        byte[] bytes = name.getBytes(StandardCharsets.UTF_8);
         if (bytes.length == 0 || bytes.length > ControlFrame.MAX_PAYLOAD) {
             throw new IllegalArgumentException(
                     "a name has 1 to "
@@ -577,23 +281,43 @@ final class ConnectionImpl extends ConnectionCore implements Connection {
                             + bytes.length);
         }
         Objects.requireNonNull(atMost, "atMost");
-        return lookup(bytes, name, atMost);
+        return core.lookup(bytes, name, atMost);
     }
 
     // --- the rest -------------------------------------------------------------------------------
 
     @Override
     public ConnectionMetrics metrics() {
-        return collectMetrics();
+        return core.metrics();
     }
 
     @Override
     public boolean isOpen() {
-        return !isOver();
+        return !core.isOver();
     }
 
     @Override
     public String toString() {
-        return "Connection[" + peerText() + ", " + (isOpen() ? "open" : "over") + "]";
+        return "Connection[" + core.peerText() + ", " + (isOpen() ? "open" : "over") + "]";
+    }
+
+    @Override
+    public int poll() {
+        return core.poll();
+    }
+
+    @Override
+    public @Nullable TelpherException failure() {
+        return core.failure();
+    }
+
+    @Override
+    public String explain() {
+        return core.explain();
+    }
+
+    @Override
+    public void close() {
+        core.close();
     }
 }

@@ -1,6 +1,5 @@
 package io.telpher.internal.engine;
 
-import io.telpher.Connection;
 import io.telpher.EndpointAddress;
 import io.telpher.TelpherException;
 import io.telpher.internal.wire.AddressCodec;
@@ -65,7 +64,7 @@ final class Connector {
 
     private static final class Pending {
         final long peer;
-        final CompletableFuture<ConnectionImpl> result = new CompletableFuture<>();
+        final CompletableFuture<ConnectionCore> result = new CompletableFuture<>();
 
         /// How many connections of the peer are being set up that would serve this one. Guarded by
         /// the connector, like the next.
@@ -89,16 +88,16 @@ final class Connector {
 
     // --- connecting -----------------------------------------------------------------------------
 
-    Connection connect(EndpointAddress address, Deadline deadline) {
+    ConnectionCore connect(EndpointAddress address, Deadline deadline) {
         AddressCodec.Address peer = AddressCodec.decode(address.toBytes());
         boolean self = peer.incarnation() == endpoint.incarnation();
         Pending mine = new Pending(self ? 0 : peer.incarnation());
         synchronized (this) {
             if (mine.peer != 0) {
                 awaitArrival(mine.peer, deadline);
-                for (ConnectionImpl waiting : endpoint.acceptQueue()) {
+                for (ConnectionCore waiting : endpoint.acceptQueue()) {
                     if (waiting.peerAddress().incarnation() == mine.peer
-                            && waiting.isOpen()
+                            && !waiting.isOver()
                             && endpoint.acceptQueue().remove(waiting)) {
                         return waiting;
                     }
@@ -116,7 +115,7 @@ final class Connector {
         }
     }
 
-    private Connection connect(
+    private ConnectionCore connect(
             AddressCodec.Address peer, Pending mine, Deadline deadline, List<String> failures) {
         LinkedBlockingQueue<Dialled> dialled = new LinkedBlockingQueue<>();
         List<EndpointImpl.Opened> left = new ArrayList<>(endpoint.transports());
@@ -134,7 +133,7 @@ final class Connector {
             for (Route route : routes) {
                 endpoint.control().execute(() -> dialled.add(dial(by, route, deadline)));
             }
-            ConnectionImpl connection =
+            ConnectionCore connection =
                     firstThatWorks(peer, mine, routes.size(), dialled, deadline, failures);
             if (connection != null) {
                 for (EndpointImpl.Opened other : left) {
@@ -186,7 +185,7 @@ final class Connector {
     }
 
     /// Takes dialled channels as they come until one has become a connection.
-    private @Nullable ConnectionImpl firstThatWorks(
+    private @Nullable ConnectionCore firstThatWorks(
             AddressCodec.Address peer,
             Pending mine,
             int dials,
@@ -207,7 +206,7 @@ final class Connector {
                 continue;
             }
             try {
-                ConnectionImpl connection =
+                ConnectionCore connection =
                         establish(peer, mine, next, channel, deadline, failures);
                 if (connection != null) {
                     if (mine.committed) {
@@ -225,7 +224,7 @@ final class Connector {
                 failures.add(next.route.text() + ": " + e.getMessage());
             } catch (TelpherException.PeerLost e) {
                 channel.close();
-                ConnectionImpl other = mine.result.getNow(null);
+                ConnectionCore other = mine.result.getNow(null);
                 if (other != null) {
                     abandon(dialled, left);
                     return other;
@@ -279,7 +278,7 @@ final class Connector {
                         });
     }
 
-    private @Nullable ConnectionImpl establish(
+    private @Nullable ConnectionCore establish(
             AddressCodec.Address peer,
             Pending mine,
             Dialled by,
@@ -311,7 +310,7 @@ final class Connector {
         }
         Handshake.go(channel, deadline);
         Link link = by.by.link(channel, Role.INITIATOR, found.peer(), deadline);
-        ConnectionImpl connection = create(id, found, link, Role.INITIATOR);
+        ConnectionCore connection = create(id, found, link, Role.INITIATOR);
         connection.add(link, 0, by.route.text() + ": chosen");
         mine.result.complete(connection);
         for (String failure : failures) {
@@ -357,9 +356,9 @@ final class Connector {
         return AddressCodec.encode(new AddressCodec.Address(new byte[0], endpoint.self()));
     }
 
-    private ConnectionImpl create(long id, AddressCodec.Address peer, Link link, Role role) {
-        ConnectionImpl connection =
-                new ConnectionImpl(
+    private ConnectionCore create(long id, AddressCodec.Address peer, Link link, Role role) {
+        ConnectionCore connection =
+                new ConnectionCore(
                         endpoint, id, EndpointAddress.ofBytes(AddressCodec.encode(peer)));
         // The initiator chooses the id, and may be this endpoint itself.
         if (role == Role.ACCEPTOR && endpoint.joinable().putIfAbsent(id, connection) != null) {
@@ -378,7 +377,7 @@ final class Connector {
         return connection;
     }
 
-    private ConnectionImpl await(Pending mine, Deadline deadline) {
+    private ConnectionCore await(Pending mine, Deadline deadline) {
         try {
             return mine.result.get(Math.max(deadline.left(), 0), TimeUnit.NANOSECONDS);
         } catch (TimeoutException e) {
@@ -398,7 +397,7 @@ final class Connector {
     /// late ones join in the background.
     private void join(
             AddressCodec.Address peer,
-            ConnectionImpl connection,
+            ConnectionCore connection,
             Dialled first,
             int left,
             LinkedBlockingQueue<Dialled> dialled,
@@ -460,7 +459,7 @@ final class Connector {
 
     private void joinRoute(
             AddressCodec.Address target,
-            ConnectionImpl connection,
+            ConnectionCore connection,
             LinkedBlockingQueue<Dialled> dialled,
             AtomicInteger nextLane,
             int sockets,
@@ -505,7 +504,7 @@ final class Connector {
 
     private void joinOne(
             AddressCodec.Address target,
-            ConnectionImpl connection,
+            ConnectionCore connection,
             Dialled by,
             int lane,
             Deadline deadline) {
@@ -615,7 +614,7 @@ final class Connector {
 
     private void welcomeLane(
             TransportEndpoint from, Channel channel, Handshake.Accepted who, Deadline deadline) {
-        ConnectionImpl connection = awaitConnection(who.hello.connection(), deadline);
+        ConnectionCore connection = awaitConnection(who.hello.connection(), deadline);
         if (connection == null
                 || connection.peerAddress().incarnation() != who.hello.from()
                 || connection.lane(who.hello.lane()) != null) {
@@ -631,9 +630,9 @@ final class Connector {
     }
 
     /// A lane may come before the connection's own thread has put it into the table.
-    private @Nullable ConnectionImpl awaitConnection(long id, Deadline deadline) {
+    private @Nullable ConnectionCore awaitConnection(long id, Deadline deadline) {
         Deadline soon = deadline.or(Duration.ofSeconds(1));
-        ConnectionImpl connection;
+        ConnectionCore connection;
         int round = 0;
         while ((connection = endpoint.joinable().get(id)) == null && !soon.passed()) {
             Waiting.pause(round++);
@@ -670,7 +669,7 @@ final class Connector {
             who.answer(Handshake.Status.OK, ownAddress(), deadline);
             who.awaitGo(deadline);
             Link link = from.link(channel, Role.ACCEPTOR, who.address.peer(), deadline);
-            ConnectionImpl connection =
+            ConnectionCore connection =
                     create(who.hello.connection(), who.address, link, Role.ACCEPTOR);
             connection.add(link, 0, channel.text() + ": accepted");
             synchronized (this) {

@@ -11,7 +11,7 @@ import org.jspecify.annotations.Nullable;
 /// How operations end. Guarded by the connection's lock, except for [#settle()], which must be
 /// called without the lock and without tokens: it takes memory away from lanes and calls back.
 final class Endings {
-    private final ConnectionImpl connection;
+    private final ConnectionCore connection;
     private final SpinLock lock;
     private final OperationTable table;
     private final ArrayDeque<Operation> revoking = new ArrayDeque<>();
@@ -26,7 +26,7 @@ final class Endings {
     long done;
     long failed;
 
-    Endings(ConnectionImpl connection, SpinLock lock, OperationTable table) {
+    Endings(ConnectionCore connection, SpinLock lock, OperationTable table) {
         this.connection = connection;
         this.lock = lock;
         this.table = table;

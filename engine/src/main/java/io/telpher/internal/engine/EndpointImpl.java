@@ -48,7 +48,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     /// A transport that is in use here.
     record Opened(Transport transport, TransportEndpoint endpoint) {}
 
-    private record Asked(ConnectionImpl connection, long token) {}
+    private record Asked(ConnectionCore connection, long token) {}
 
     private final EndpointOptions options;
     private final long incarnation;
@@ -59,12 +59,12 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     private final List<Opened> transports = new ArrayList<>();
     private final List<String> unavailable = new ArrayList<>();
     private final Connector connector;
-    private final Set<ConnectionImpl> connections = ConcurrentHashMap.newKeySet();
+    private final Set<ConnectionCore> connections = ConcurrentHashMap.newKeySet();
 
     /// Those that peers have made, by the id that they have chosen: they may add lanes.
-    private final Map<Long, ConnectionImpl> joinable = new ConcurrentHashMap<>();
+    private final Map<Long, ConnectionCore> joinable = new ConcurrentHashMap<>();
 
-    private final LinkedBlockingQueue<ConnectionImpl> accepted = new LinkedBlockingQueue<>();
+    private final LinkedBlockingQueue<ConnectionCore> accepted = new LinkedBlockingQueue<>();
     private final Map<String, RemoteMemory> published = new ConcurrentHashMap<>();
     private final Map<String, List<Asked>> asked = new ConcurrentHashMap<>();
     private final HostIdentity host = HostIdentity.here();
@@ -166,6 +166,16 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         return regions;
     }
 
+    /// @return a region as one of this endpoint
+    RegionImpl own(MemoryRegion region) {
+        if (!(region instanceof RegionImpl mine) || mine.endpoint() != this) {
+            throw new IllegalArgumentException(
+                    "the local memory is not a region of the endpoint that this connection belongs"
+                            + " to");
+        }
+        return mine;
+    }
+
     Progress progress() {
         return progress;
     }
@@ -178,15 +188,15 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         return unavailable;
     }
 
-    Set<ConnectionImpl> connections() {
+    Set<ConnectionCore> connections() {
         return connections;
     }
 
-    Map<Long, ConnectionImpl> joinable() {
+    Map<Long, ConnectionCore> joinable() {
         return joinable;
     }
 
-    LinkedBlockingQueue<ConnectionImpl> acceptQueue() {
+    LinkedBlockingQueue<ConnectionCore> acceptQueue() {
         return accepted;
     }
 
@@ -194,7 +204,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         return closed;
     }
 
-    void forget(ConnectionImpl connection) {
+    void forget(ConnectionCore connection) {
         connections.remove(connection);
         joinable.remove(connection.id(), connection);
         for (List<Asked> waiting : asked.values()) {
@@ -321,7 +331,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         if (region.awaitUsers(deadline.or(options.drainLimit().dividedBy(4)))) {
             return;
         }
-        for (ConnectionImpl connection : connections) {
+        for (ConnectionCore connection : connections) {
             connection.endUsers(region);
         }
         boolean ignored = region.awaitUsers(deadline);
@@ -330,7 +340,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
 
     /// Takes a region away from every lane and every peer.
     @Nullable String revoke(RegionImpl region, Deadline deadline) {
-        for (ConnectionImpl connection : connections) {
+        for (ConnectionCore connection : connections) {
             connection.letGo(region);
         }
         for (Opened opened : transports) {
@@ -385,7 +395,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     }
 
     /// @return the memory of that name, or null: then the answer follows when it is published
-    @Nullable RemoteMemory published(String name, ConnectionImpl connection, long token) {
+    @Nullable RemoteMemory published(String name, ConnectionCore connection, long token) {
         RemoteMemory memory = published.get(name);
         if (memory != null) {
             return memory;
@@ -408,7 +418,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     @Override
     public Connection connect(EndpointAddress peer, Duration atMost) {
         checkOpen();
-        return connector.connect(peer, Deadline.in(atMost));
+        return new ConnectionImpl(connector.connect(peer, Deadline.in(atMost)));
     }
 
     @Override
@@ -418,9 +428,9 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
             checkOpen();
             try {
                 long left = Math.min(Math.max(deadline.left(), 0), 100_000_000);
-                ConnectionImpl connection = accepted.poll(left, TimeUnit.NANOSECONDS);
+                ConnectionCore connection = accepted.poll(left, TimeUnit.NANOSECONDS);
                 if (connection != null) {
-                    return connection;
+                    return new ConnectionImpl(connection);
                 }
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
@@ -441,7 +451,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
             }
             closed = true;
         }
-        for (ConnectionImpl connection : List.copyOf(connections)) {
+        for (ConnectionCore connection : List.copyOf(connections)) {
             connection.close();
         }
         TelpherException busy = null;

@@ -24,7 +24,7 @@ final class Inbound implements Receiver {
     private static final VarHandle WORD =
             ValueLayout.JAVA_LONG.withOrder(java.nio.ByteOrder.nativeOrder()).varHandle();
 
-    private final ConnectionImpl connection;
+    private final ConnectionCore connection;
     private final LaneState lane;
     private long lastConfirm;
 
@@ -36,7 +36,7 @@ final class Inbound implements Receiver {
     /// Transfers whose data was refused on this lane and whose tail follows: it must not fire.
     private final Set<Long> refused = new LinkedHashSet<>();
 
-    Inbound(ConnectionImpl connection, LaneState lane) {
+    Inbound(ConnectionCore connection, LaneState lane) {
         this.connection = connection;
         this.lane = lane;
     }

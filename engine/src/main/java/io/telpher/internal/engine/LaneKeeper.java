@@ -34,7 +34,7 @@ final class LaneKeeper {
     /// A lane that confirmed nothing for so long, while another was heard, is given up.
     private static final long STALL = 1_000_000_000L;
 
-    private final ConnectionImpl connection;
+    private final ConnectionCore connection;
     private final SpinLock lock;
     private final Outbound outbound;
 
@@ -43,7 +43,7 @@ final class LaneKeeper {
 
     private long lastTick = System.nanoTime();
 
-    LaneKeeper(ConnectionImpl connection, SpinLock lock, Outbound outbound) {
+    LaneKeeper(ConnectionCore connection, SpinLock lock, Outbound outbound) {
         this.connection = connection;
         this.lock = lock;
         this.outbound = outbound;

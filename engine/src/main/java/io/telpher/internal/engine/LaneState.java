@@ -160,7 +160,7 @@ final class LaneState {
         RECEIVED.setRelease(this, received + 1);
     }
 
-    LaneState(ConnectionImpl connection, Lane lane, int index, Arena arena) {
+    LaneState(ConnectionCore connection, Lane lane, int index, Arena arena) {
         this.lane = lane;
         this.index = index;
         this.header = arena.allocate(Lane.HEADER, Lane.HEADER);

@@ -43,7 +43,7 @@ final class Matcher {
 
     private static final int MOST_FORETOLD = 8 * OperationTable.LIMIT;
 
-    private final ConnectionImpl connection;
+    private final ConnectionCore connection;
     private final Outbound outbound;
     private final LongMap<Channel> channels = new LongMap<>();
     private final ArrayDeque<Channel> starved = new ArrayDeque<>();
@@ -59,7 +59,7 @@ final class Matcher {
     /// Capacity of the receive that the last refused message met.
     long lastCapacity;
 
-    Matcher(ConnectionImpl connection, Outbound outbound) {
+    Matcher(ConnectionCore connection, Outbound outbound) {
         this.connection = connection;
         this.outbound = outbound;
     }

@@ -51,7 +51,7 @@ final class Outbound {
     private record Resend(
             LaneState.Sent kind, @Nullable Object ref, int generation, long offset, int length) {}
 
-    private final ConnectionImpl connection;
+    private final ConnectionCore connection;
     private final SpinLock lock;
     private final Encoder encoder;
     private final OperationQueue shortQueue;
@@ -81,7 +81,7 @@ final class Outbound {
     private int readsOut;
     private volatile LaneState[] lanes = new LaneState[0];
 
-    Outbound(ConnectionImpl connection, SpinLock lock, Arena arena) {
+    Outbound(ConnectionCore connection, SpinLock lock, Arena arena) {
         this.connection = connection;
         this.lock = lock;
         this.encoder = new Encoder(arena);

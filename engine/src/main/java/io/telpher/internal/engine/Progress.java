@@ -43,7 +43,7 @@ final class Progress implements Runnable {
 
     /// This thread's view of a connection.
     static final class Watch {
-        final ConnectionImpl connection;
+        final ConnectionCore connection;
         volatile Condition condition = Condition.ARMED;
 
         /// It is in the queue of those to be looked after.
@@ -52,7 +52,7 @@ final class Progress implements Runnable {
         long pollsSeen = -1;
         long quietSince;
 
-        Watch(ConnectionImpl connection) {
+        Watch(ConnectionCore connection) {
             this.connection = connection;
         }
     }
@@ -81,7 +81,7 @@ final class Progress implements Runnable {
 
     private final HashMap<Integer, Source> byDescriptor = new HashMap<>();
     private int sourcesMade;
-    private final CopyOnWriteArrayList<ConnectionImpl> connections = new CopyOnWriteArrayList<>();
+    private final CopyOnWriteArrayList<ConnectionCore> connections = new CopyOnWriteArrayList<>();
     private final ConcurrentLinkedQueue<Watch> asked = new ConcurrentLinkedQueue<>();
     private final List<Watch> active = new ArrayList<>();
     private final List<Watch> leased = new ArrayList<>();
@@ -229,29 +229,29 @@ final class Progress implements Runnable {
     // --- connections ----------------------------------------------------------------------------
 
     /// Takes a connection in, or tells that it has a new lane.
-    void activate(ConnectionImpl connection) {
+    void activate(ConnectionCore connection) {
         connections.addIfAbsent(connection);
         askFor(connection);
     }
 
-    void remove(ConnectionImpl connection) {
+    void remove(ConnectionCore connection) {
         connections.remove(connection);
         askFor(connection);
     }
 
     /// A lane waits for its link to drain, or a thread is about to park: this thread must look
     /// after the connection.
-    void attend(ConnectionImpl connection) {
+    void attend(ConnectionCore connection) {
         if (Thread.currentThread() != thread && connection.watch.condition != Condition.LEASED) {
             askFor(connection);
         }
     }
 
-    void takeOver(ConnectionImpl connection) {
+    void takeOver(ConnectionCore connection) {
         askFor(connection);
     }
 
-    private void askFor(ConnectionImpl connection) {
+    private void askFor(ConnectionCore connection) {
         if (connection.watch.asked.compareAndSet(false, true)) {
             asked.add(connection.watch);
             ring();
@@ -388,7 +388,7 @@ final class Progress implements Runnable {
         boolean worked = false;
         for (int i = active.size() - 1; i >= 0; i--) {
             Watch watch = active.get(i);
-            ConnectionImpl connection = watch.connection;
+            ConnectionCore connection = watch.connection;
             if (connection.isOver()) {
                 connection.afterwards();
                 active.remove(i);
@@ -420,7 +420,7 @@ final class Progress implements Runnable {
     }
 
     /// One connection's failure must not stop the others.
-    private static int turn(ConnectionImpl connection) {
+    private static int turn(ConnectionCore connection) {
         try {
             return connection.turn();
         } catch (Throwable e) {
@@ -441,7 +441,7 @@ final class Progress implements Runnable {
     ///
     /// @return false when there is something to do after all
     private boolean arm(Watch watch) {
-        ConnectionImpl connection = watch.connection;
+        ConnectionCore connection = watch.connection;
         watch.condition = Condition.ARMED;
         for (LaneState s : connection.outbound.lanes()) {
             if (s.dead) {
@@ -506,7 +506,7 @@ final class Progress implements Runnable {
 
     private void tick(long now) {
         boolean any = false;
-        for (ConnectionImpl connection : connections) {
+        for (ConnectionCore connection : connections) {
             try {
                 any |= connection.tick(now);
             } catch (Throwable e) {

@@ -8,12 +8,12 @@ import java.lang.foreign.MemorySegment;
 /// Answers to the peer's read requests: operations that send from a region. Guarded by the
 /// connection's lock.
 final class Serving {
-    private final ConnectionImpl connection;
+    private final ConnectionCore connection;
     private final OperationTable table;
     private final Outbound outbound;
     private int running;
 
-    Serving(ConnectionImpl connection, OperationTable table, Outbound outbound) {
+    Serving(ConnectionCore connection, OperationTable table, Outbound outbound) {
         this.connection = connection;
         this.table = table;
         this.outbound = outbound;

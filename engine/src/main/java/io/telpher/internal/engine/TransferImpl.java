@@ -35,7 +35,7 @@ final class TransferImpl implements Transfer {
         }
     }
 
-    final ConnectionImpl connection;
+    final ConnectionCore connection;
     final Operation.Kind kind;
     final TransferOptions options;
     final long tag;
@@ -58,7 +58,7 @@ final class TransferImpl implements Transfer {
     private @Nullable List<Consumer<Transfer>> actions;
 
     TransferImpl(
-            ConnectionImpl connection,
+            ConnectionCore connection,
             Operation.Kind kind,
             TransferOptions options,
             long tag,
@@ -101,7 +101,7 @@ final class TransferImpl implements Transfer {
         quiet = RemoteQuiet.UNKNOWN;
         moved = 0;
         error = null;
-        connection.post(this);
+        connection.posting.post(this);
     }
 
     /// Ends the posting.
@@ -209,7 +209,7 @@ final class TransferImpl implements Transfer {
 
     @Override
     public boolean cancel() {
-        return state == TransferState.PENDING && connection.cancel(this);
+        return state == TransferState.PENDING && connection.posting.cancel(this);
     }
 
     @Override
@@ -219,7 +219,7 @@ final class TransferImpl implements Transfer {
 
     @Override
     public String path() {
-        return state.isTerminal() ? path : connection.pathOf(this);
+        return state.isTerminal() ? path : connection.posting.pathOf(this);
     }
 
     @Override

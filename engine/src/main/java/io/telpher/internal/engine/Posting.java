@@ -1,0 +1,265 @@
+package io.telpher.internal.engine;
+
+import io.telpher.Connection;
+import io.telpher.CounterUpdate;
+import io.telpher.Priority;
+import io.telpher.RemoteMemory;
+import io.telpher.RemoteQuiet;
+import io.telpher.RemoteSlices;
+import io.telpher.TelpherException;
+import java.lang.foreign.MemorySegment;
+import org.jspecify.annotations.Nullable;
+
+/// Sets operations in motion: short copies at once, everything else as an operation of the
+/// connection's table. Called by posting threads, which hold neither lock nor tokens unless it says
+/// so; has no state of its own.
+final class Posting {
+    private final ConnectionCore connection;
+    private final SpinLock lock;
+    private final OperationTable table;
+    private final Outbound outbound;
+    private final Matcher matcher;
+    private final Endings endings;
+
+    Posting(ConnectionCore connection) {
+        this.connection = connection;
+        this.lock = connection.lock;
+        this.table = connection.table;
+        this.outbound = connection.outbound;
+        this.matcher = connection.matcher;
+        this.endings = connection.endings;
+    }
+
+    // --- transfers ------------------------------------------------------------------------------
+
+    /// Posts a prepared transfer whose state is `PENDING` already.
+    void post(TransferImpl transfer) {
+        TelpherException over = connection.failure();
+        if (over != null) {
+            transfer.ended(Failures.reason(over), RemoteQuiet.YES, 0, "", over);
+            transfer.runActions();
+            return;
+        }
+        MemorySegment note = transfer.notification();
+        if (note == null && postShort(transfer)) {
+            return;
+        }
+        long deadline = 0;
+        int rounds = 0;
+        while (true) {
+            boolean entered = Endings.enter(transfer.region, transfer.localPieces);
+            boolean viaWindow = false;
+            LaneState claimed = null;
+            Operation op;
+            lock.lock();
+            try {
+                op = table.take();
+                if (op != null) {
+                    try {
+                        fill(op, transfer, note);
+                    } catch (RuntimeException e) {
+                        // The notification's memory is not accessible.
+                        transfer.operation = null;
+                        table.release(op);
+                        if (entered) {
+                            Endings.exit(transfer.region, transfer.localPieces);
+                        }
+                        boolean ignored =
+                                transfer.ended(
+                                        Connection.FAILED,
+                                        RemoteQuiet.YES,
+                                        0,
+                                        "",
+                                        new TelpherException.Unsupported(String.valueOf(e)));
+                        throw e;
+                    }
+                    viaWindow = start(op, entered);
+                    claimed = outbound.claim();
+                }
+            } finally {
+                lock.unlock();
+            }
+            if (op != null) {
+                goOn(op, viaWindow, claimed);
+                return;
+            }
+            if (entered) {
+                Endings.exit(transfer.region, transfer.localPieces);
+            }
+            connection.poll();
+            if (deadline == 0) {
+                deadline = System.nanoTime() + transfer.deadlineNanos;
+            }
+            if (System.nanoTime() - deadline > 0) {
+                TelpherException late =
+                        new TelpherException.TimedOut(
+                                OperationTable.LIMIT
+                                        + " operations are in flight with "
+                                        + connection.peerText()
+                                        + " and none ended in time");
+                transfer.ended(Connection.TIMED_OUT, RemoteQuiet.YES, 0, "", late);
+                transfer.runActions();
+                return;
+            }
+            Waiting.pause(rounds++);
+        }
+    }
+
+    private static void fill(Operation op, TransferImpl transfer, @Nullable MemorySegment note) {
+        op.kind = transfer.kind;
+        op.transfer = transfer;
+        op.region = transfer.region;
+        op.localOffset = transfer.localOffset;
+        op.localPieces = transfer.localPieces;
+        op.remote = transfer.remote;
+        op.remotePieces = transfer.remotePieces;
+        op.length = transfer.length;
+        op.tag = transfer.tag;
+        op.allow(transfer.deadlineNanos);
+        op.high = transfer.options.priority() == Priority.HIGH;
+        op.counter = transfer.counter();
+        if (note != null) {
+            op.keepNote(note, 0, (int) note.byteSize());
+            if (transfer.kind == Operation.Kind.NOTIFY) {
+                op.length = 0;
+            }
+        }
+        transfer.operation = op;
+    }
+
+    /// Carries a short write or read out at once, if there is a window.
+    private boolean postShort(TransferImpl transfer) {
+        RegionImpl region = transfer.region;
+        RemoteMemory remote = transfer.remote;
+        if (region == null || remote == null || transfer.length > Direct.SHORT) {
+            return false;
+        }
+        int result =
+                connection.copyNow(
+                        transfer.kind, region, transfer.localOffset, remote, 0, transfer.length);
+        if (result == ConnectionCore.NOT_NOW) {
+            return false;
+        }
+        CounterUpdate counter = transfer.counter();
+        if (result == Connection.DONE && counter != null) {
+            result = connection.updateNow(counter);
+            if (result == ConnectionCore.NOT_NOW) {
+                return false; // posted again as a whole: the same bytes to the same place
+            }
+        }
+        boolean good = result == Connection.DONE;
+        transfer.ended(
+                result,
+                RemoteQuiet.YES,
+                good ? transfer.length : 0,
+                connection.directPath(remote),
+                good ? null : shortFailure(result, transfer, remote));
+        transfer.runActions();
+        return true;
+    }
+
+    /// Why a short copy failed: what ended the connection, if it is over.
+    private TelpherException shortFailure(int reason, TransferImpl transfer, RemoteMemory remote) {
+        TelpherException over = connection.failure();
+        return over != null && Failures.reason(over) == reason
+                ? over
+                : Failures.exception(
+                        reason,
+                        transfer.describe() + " with " + connection.peerText(),
+                        reason == Connection.STALE || reason == Connection.DENIED
+                                ? ""
+                                : "path " + connection.pathTo(remote));
+    }
+
+    boolean cancel(TransferImpl transfer) {
+        boolean did = false;
+        lock.lock();
+        try {
+            Operation op = transfer.operation;
+            if (op != null) {
+                did = endings.revoke(op, Connection.CANCELLED, "");
+            }
+        } finally {
+            lock.unlock();
+        }
+        connection.afterwards();
+        return did;
+    }
+
+    String pathOf(TransferImpl transfer) {
+        RemoteMemory remote = transfer.remote;
+        RemoteSlices pieces = transfer.remotePieces;
+        return connection.pathTo(remote != null || pieces == null ? remote : pieces.memory(0));
+    }
+
+    // --- any operation --------------------------------------------------------------------------
+
+    /// Sets a filled operation in motion. Under the lock; [#goOn] must follow without it.
+    ///
+    /// @param entered whether it was counted into its local regions
+    /// @return whether the data goes through a window
+    boolean start(Operation op, boolean entered) {
+        op.setState(Operation.PENDING);
+        if (!entered) {
+            op.region = null;
+            op.localPieces = null;
+            endings.revoke(op, Connection.STALE, "its local region is closed");
+            return false;
+        }
+        TelpherException over = connection.failure();
+        if (over != null) {
+            op.error = over;
+            endings.revoke(op, Failures.reason(over), "");
+            return false;
+        }
+        switch (op.kind) {
+            case WRITE, READ -> {
+                if (foreign(op)) {
+                    endings.revoke(op, Connection.STALE, "");
+                    return false;
+                }
+                if (connection.hasWindows()) {
+                    op.copying = true;
+                    return true;
+                }
+                op.stage = Operation.Stage.DATA;
+                op.path = connection.lanePath();
+                outbound.enqueue(op);
+            }
+            case NOTIFY -> {
+                op.path = connection.lanePath();
+                outbound.advanceWrite(op);
+            }
+            case SEND -> {
+                op.path = connection.lanePath();
+                matcher.postSend(op);
+            }
+            case RECEIVE -> {
+                op.path = connection.lanePath();
+                matcher.postReceive(op);
+            }
+            default -> throw new IllegalStateException("not posted by callers: " + op.kind);
+        }
+        return false;
+    }
+
+    /// Carries on with a started operation, without lock and tokens.
+    void goOn(Operation op, boolean viaWindow, @Nullable LaneState claimed) {
+        if (claimed != null) {
+            outbound.dispatch(claimed);
+        }
+        if (viaWindow) {
+            connection.throughWindow(op, false);
+        }
+        connection.endpoint().progress().keepTime();
+        connection.afterwards();
+    }
+
+    private boolean foreign(Operation op) {
+        RemoteMemory memory = op.remote;
+        if (memory == null && op.remotePieces != null) {
+            memory = op.remotePieces.memory(0);
+        }
+        return memory != null && memory.incarnation() != connection.peerAddress().incarnation();
+    }
+}
