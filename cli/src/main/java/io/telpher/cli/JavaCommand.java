@@ -35,11 +35,13 @@ public final class JavaCommand {
         return command;
     }
 
-    /// Debuggers and recordings belong to one process; the module path is set above.
-    private static boolean isInherited(String flag) {
+    /// Debuggers, recordings and an AOT cache that is being made belong to one process; the module
+    /// path is set above.
+    static boolean isInherited(String flag) {
         return !flag.startsWith("-agentlib:jdwp")
                 && !flag.startsWith("-javaagent")
                 && !flag.startsWith("-XX:StartFlightRecording")
+                && !flag.startsWith("-XX:AOTCacheOutput")
                 && !flag.startsWith("--module-path")
                 && !flag.startsWith("-Djdk.module");
     }
