@@ -4,7 +4,6 @@ import io.telpher.Connection;
 import io.telpher.ConnectionMetrics;
 import io.telpher.CounterUpdate;
 import io.telpher.EndpointAddress;
-import io.telpher.Notification;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.internal.wire.Frame;
@@ -51,8 +50,8 @@ final class ConnectionCore {
     final Endings endings;
     final LaneKeeper keeper;
     final Waiters waiters = new Waiters();
-    final NotificationQueue notes = new NotificationQueue();
     final Serving serving;
+    final Mailbox mailbox;
     final Posting posting;
     final Tokens tokens;
 
@@ -79,12 +78,6 @@ final class ConnectionCore {
     private volatile @Nullable Thread undertaker;
 
     private final List<String> notesOnPaths = new ArrayList<>();
-    private int noteBytesOwed;
-
-    /// Large notifications that are arriving in parts, guarded by the lock.
-    private final LongMap<byte[]> parts = new LongMap<>();
-
-    private volatile boolean partsComing;
     /// A racy count.
     private int idleTurns;
 
@@ -119,6 +112,7 @@ final class ConnectionCore {
         this.endings = new Endings(this, lock, table);
         this.keeper = new LaneKeeper(this, lock, outbound);
         this.serving = new Serving(this, table, outbound);
+        this.mailbox = new Mailbox(this);
         this.posting = new Posting(this);
         this.tokens = new Tokens(this, posting);
         this.watch = new Progress.Watch(this);
@@ -854,135 +848,6 @@ final class ConnectionCore {
         serving.ended();
     }
 
-    // --- notifications --------------------------------------------------------------------------
-
-    void notified(MemorySegment from, long at, int length) {
-        lock.lock();
-        try {
-            if (notes.bytes() > Outbound.NOTE_CREDITS) {
-                violated("more notifications than there are credits");
-                return;
-            }
-            notes.add(from, at, length);
-        } finally {
-            lock.unlock();
-        }
-        waiters.wake();
-    }
-
-    void notified(byte[] large) {
-        lock.lock();
-        try {
-            notes.addLarge(large);
-        } finally {
-            lock.unlock();
-        }
-        waiters.wake();
-    }
-
-    /// The large notification of which a part has come. Its parts may come over more than one lane,
-    /// when one dies; one thread at a time fills it in, since the sender fences lanes before.
-    ///
-    /// @return its bytes, or null when the peer broke the protocol
-    byte @Nullable [] parts(long transfer, int size) {
-        lock.lock();
-        try {
-            byte[] note = parts.get(transfer);
-            if (note == null) {
-                if (parts.size() >= 4) {
-                    violated("more than 4 large notifications at a time");
-                    return null;
-                }
-                note = new byte[size];
-                parts.put(transfer, note);
-                partsComing = true;
-            }
-            if (note.length != size) {
-                violated("a notification that changes its size");
-                return null;
-            }
-            return note;
-        } finally {
-            lock.unlock();
-        }
-    }
-
-    /// Takes the parts of a notification whose end has come.
-    byte @Nullable [] takeParts(long transfer) {
-        if (!partsComing) {
-            return null;
-        }
-        lock.lock();
-        try {
-            byte[] note = parts.remove(transfer);
-            partsComing = parts.size() > 0;
-            return note;
-        } finally {
-            lock.unlock();
-        }
-    }
-
-    @Nullable Notification takeNotification() {
-        if (notes.size() == 0) {
-            return null;
-        }
-        byte[] payload;
-        boolean credits;
-        lock.lock();
-        try {
-            if (notes.size() == 0) {
-                return null;
-            }
-            payload = new byte[notes.peekLength()];
-            credits = takeNote(MemorySegment.ofArray(payload), payload.length);
-        } finally {
-            lock.unlock();
-        }
-        if (credits) {
-            afterwards();
-        }
-        return new Notification(payload);
-    }
-
-    int takeNotification(MemorySegment into) {
-        int length;
-        boolean credits;
-        lock.lock();
-        try {
-            if (notes.size() == 0) {
-                return -1;
-            }
-            length = notes.peekLength();
-            if (length > into.byteSize()) {
-                throw new IndexOutOfBoundsException(
-                        "the notification has %d bytes, the buffer %d"
-                                .formatted(length, into.byteSize()));
-            }
-            credits = takeNote(into, length);
-        } finally {
-            lock.unlock();
-        }
-        if (credits) {
-            afterwards();
-        }
-        return length;
-    }
-
-    /// @return whether credits have to go out
-    private boolean takeNote(MemorySegment into, int length) {
-        if (notes.take(into)) {
-            outbound.enqueue(outbound.control(Frame.CREDIT, 0, 0, 0).with(Frame.C, 1));
-            return true;
-        }
-        noteBytesOwed += length + Outbound.NOTE_OVERHEAD;
-        if (noteBytesOwed >= Outbound.NOTE_CREDITS / 4) {
-            outbound.enqueue(outbound.control(Frame.CREDIT, 0, 0, 0).with(Frame.B, noteBytesOwed));
-            noteBytesOwed = 0;
-            return true;
-        }
-        return false;
-    }
-
     // --- names ----------------------------------------------------------------------------------
 
     RemoteMemory lookup(byte[] name, String text, Duration atMost) {
@@ -1093,7 +958,7 @@ final class ConnectionCore {
     /// Ends the connection with a cause, the first of which counts. The rest is done by
     /// [#afterwards()].
     void fail(TelpherException cause) {
-        synchronized (notes) {
+        synchronized (notesOnPaths) {
             if (failure == null) {
                 // The peer that hears our goodbye hangs up at once.
                 failure = closing ? new TelpherException.Closed(closedText()) : cause;

@@ -233,15 +233,15 @@ final class ConnectionImpl implements Connection {
     @Override
     public @Nullable Notification pollNotification() {
         core.poll();
-        return core.takeNotification();
+        return core.mailbox.take();
     }
 
     @Override
     public int pollNotification(MemorySegment into) {
-        if (core.notes.size() == 0) {
+        if (core.mailbox.isEmpty()) {
             core.poll();
         }
-        return core.notes.size() == 0 ? -1 : core.takeNotification(into);
+        return core.mailbox.isEmpty() ? -1 : core.mailbox.take(into);
     }
 
     @Override
@@ -250,7 +250,7 @@ final class ConnectionImpl implements Connection {
         boolean came =
                 core.waitFor(
                         () -> {
-                            Notification next = core.takeNotification();
+                            Notification next = core.mailbox.take();
                             if (next != null) {
                                 taken[0] = next;
                             }

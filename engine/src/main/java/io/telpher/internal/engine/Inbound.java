@@ -330,7 +330,7 @@ final class Inbound implements Receiver {
     private void endTail(MemorySegment h, long at, MemorySegment p, long pAt, int length) {
         long transfer = Frame.field(h, at, Frame.TRANSFER);
         int flags = Frame.flags(h, at);
-        byte[] parts = connection.takeParts(transfer);
+        byte[] parts = connection.mailbox.takeParts(transfer);
         if (!refused.isEmpty() && refused.remove(transfer)) {
             creditDropped(h, at, length);
             return;
@@ -358,16 +358,16 @@ final class Inbound implements Receiver {
                 connection.violated("the end of a notification whose parts are missing");
                 return;
             }
-            connection.notified(parts);
+            connection.mailbox.notified(parts);
         } else if ((flags & Frame.INLINE) != 0) {
             int n = Frame.count(h, at);
             if (n > Frame.INLINE_NOTE_MAX) {
                 connection.violated("an inline notification of " + n + " bytes");
                 return;
             }
-            connection.notified(h, at + Frame.A, n);
+            connection.mailbox.notified(h, at + Frame.A, n);
         } else {
-            connection.notified(p, pAt, length);
+            connection.mailbox.notified(p, pAt, length);
         }
     }
 
@@ -419,7 +419,7 @@ final class Inbound implements Receiver {
             refuse(h, at, false, 0, 0);
             return;
         }
-        byte[] note = connection.parts(transfer, (int) size);
+        byte[] note = connection.mailbox.parts(transfer, (int) size);
         if (note == null) {
             return;
         }
