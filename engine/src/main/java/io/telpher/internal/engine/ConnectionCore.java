@@ -14,7 +14,6 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.locks.LockSupport;
@@ -52,6 +51,7 @@ final class ConnectionCore {
     final Waiters waiters = new Waiters();
     final Serving serving;
     final Mailbox mailbox;
+    final Names names;
     final Posting posting;
     final Tokens tokens;
 
@@ -113,6 +113,7 @@ final class ConnectionCore {
         this.keeper = new LaneKeeper(this, lock, outbound);
         this.serving = new Serving(this, table, outbound);
         this.mailbox = new Mailbox(this);
+        this.names = new Names(this);
         this.posting = new Posting(this);
         this.tokens = new Tokens(this, posting);
         this.watch = new Progress.Watch(this);
@@ -846,89 +847,6 @@ final class ConnectionCore {
 
     void served() {
         serving.ended();
-    }
-
-    // --- names ----------------------------------------------------------------------------------
-
-    RemoteMemory lookup(byte[] name, String text, Duration atMost) {
-        Operation op = null;
-        lock.lock();
-        try {
-            TelpherException over = failure;
-            if (over != null) {
-                throw over;
-            }
-            op = table.take();
-            if (op == null) {
-                throw new IllegalStateException("too many operations are in flight");
-            }
-            op.kind = Operation.Kind.LOOKUP;
-            op.allow(Math.max(0, atMost.toNanos()));
-            op.setState(Operation.PENDING);
-            ControlFrame frame = outbound.control(Frame.LOOKUP, 0, 0, op.token());
-            frame.payload(name);
-            outbound.enqueue(frame);
-        } finally {
-            lock.unlock();
-        }
-        Operation posted = op;
-        afterwards();
-        progress.keepTime();
-        try {
-            waitFor(() -> posted.state() == Operation.ENDED, Long.MAX_VALUE);
-        } catch (TelpherException interrupted) {
-            lock.lock();
-            try {
-                if (posted.state() == Operation.ENDED) {
-                    table.release(posted);
-                } else {
-                    posted.orphaned = true;
-                }
-            } finally {
-                lock.unlock();
-            }
-            throw interrupted;
-        }
-        lock.lock();
-        try {
-            RemoteMemory found = posted.found;
-            TelpherException error = posted.error;
-            int reason = posted.reason;
-            table.release(posted);
-            if (found != null) {
-                return found;
-            }
-            if (reason == Connection.TIMED_OUT || error == null) {
-                throw new TelpherException.TimedOut(
-                        "%s did not publish '%s' within %s"
-                                .formatted(peerText(), text, Failures.seconds(atMost)));
-            }
-            throw error;
-        } finally {
-            lock.unlock();
-        }
-    }
-
-    void lookedUp(long token, String name) {
-        RemoteMemory memory = endpoint.published(name, this, token);
-        if (memory != null) {
-            answerLookup(token, memory);
-        }
-    }
-
-    /// Under the lock.
-    void answerLookup(long token, RemoteMemory memory) {
-        ControlFrame frame = outbound.control(Frame.FOUND, 0, 0, token);
-        frame.payload(memory.toBytes());
-        outbound.enqueue(frame);
-    }
-
-    void found(long token, RemoteMemory memory) {
-        Operation op = table.find(token);
-        if (op != null && op.kind == Operation.Kind.LOOKUP && op.isPending()) {
-            op.found = memory;
-            endings.finish(op, Connection.DONE);
-        }
     }
 
     // --- the end --------------------------------------------------------------------------------

@@ -281,7 +281,7 @@ final class ConnectionImpl implements Connection {
                             + bytes.length);
         }
         Objects.requireNonNull(atMost, "atMost");
-        return core.lookup(bytes, name, atMost);
+        return core.names.lookup(bytes, name, atMost);
     }
 
     // --- the rest -------------------------------------------------------------------------------

@@ -384,12 +384,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
             due = List.copyOf(waiting);
         }
         for (Asked one : due) {
-            one.connection.lock.lock();
-            try {
-                one.connection.answerLookup(one.token, memory);
-            } finally {
-                one.connection.lock.unlock();
-            }
+            one.connection.names.published(one.token, memory);
             control.execute(one.connection::afterwards);
         }
     }

@@ -565,7 +565,7 @@ final class Inbound implements Receiver {
                     }
                 }
                 case Frame.LOOKUP ->
-                        connection.lookedUp(
+                        connection.names.asked(
                                 transfer,
                                 new String(
                                         p.asSlice(pAt, length).toArray(ValueLayout.JAVA_BYTE),
@@ -573,7 +573,7 @@ final class Inbound implements Receiver {
                 case Frame.FOUND -> {
                     RemoteMemory memory = descriptor(p, pAt, length);
                     if (memory != null) {
-                        connection.found(transfer, memory);
+                        connection.names.found(transfer, memory);
                     }
                 }
                 case Frame.GOODBYE -> {
