@@ -2,9 +2,7 @@ package io.telpher.internal.engine;
 
 import io.telpher.Connection;
 import io.telpher.ConnectionMetrics;
-import io.telpher.CounterUpdate;
 import io.telpher.EndpointAddress;
-import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Deadline;
@@ -28,9 +26,6 @@ import org.jspecify.annotations.Nullable;
 /// token, except for closing a lane. What needs tokens or calls back is put off to
 /// [#afterwards()].
 final class ConnectionCore {
-    /// Result of [#copyNow]: it has to be posted as an operation.
-    static final int NOT_NOW = -200;
-
     private static final System.Logger LOG = System.getLogger("io.telpher");
     private static final VarHandle POLLS;
 
@@ -49,14 +44,12 @@ final class ConnectionCore {
     final Endings endings;
     final LaneKeeper keeper;
     final Waiters waiters = new Waiters();
+    final OneSided oneSided;
     final Serving serving;
     final Mailbox mailbox;
     final Names names;
     final Posting posting;
     final Tokens tokens;
-
-    /// Sends whose bytes this side stores into the peer's receive by itself.
-    private final OperationQueue stores = new OperationQueue(table);
 
     final long defaultDeadline;
 
@@ -68,8 +61,7 @@ final class ConnectionCore {
 
     private final Progress progress;
     private final long spinNanos;
-    private volatile EndpointAddress peer;
-    private volatile @Nullable Direct direct;
+    private final EndpointAddress peer;
     private volatile @Nullable TelpherException failure;
     private volatile boolean closing;
     private boolean buried;
@@ -85,13 +77,7 @@ final class ConnectionCore {
     /// turn.
     private long settledStamp;
 
-    /// Operations and bytes that short copies have done by themselves: racing threads lose a few.
-    private final Hint shortDone = new Hint();
-
-    private final Hint shortBytes = new Hint();
-
     private int eagerLimit = Outbound.EAGER;
-    private long directBytes;
 
     /// How often waiting threads have polled: tells the progress thread that it is not needed. Lost
     /// increments of racing threads do not matter.
@@ -111,6 +97,7 @@ final class ConnectionCore {
         this.matcher = new Matcher(this, outbound);
         this.endings = new Endings(this, lock, table);
         this.keeper = new LaneKeeper(this, lock, outbound);
+        this.oneSided = new OneSided(this);
         this.serving = new Serving(this, table, outbound);
         this.mailbox = new Mailbox(this);
         this.names = new Names(this);
@@ -154,7 +141,7 @@ final class ConnectionCore {
                 eagerLimit = Math.min(eagerLimit, link.lane().maxPayload());
                 notesOnPaths.add(note);
                 if (windows != null) {
-                    direct = new Direct(windows);
+                    oneSided.open(windows);
                 }
             }
         } finally {
@@ -195,253 +182,6 @@ final class ConnectionCore {
         return eagerLimit;
     }
 
-    boolean hasWindows() {
-        return direct != null;
-    }
-
-    // --- posting --------------------------------------------------------------------------------
-
-    /// Tries a short copy without an operation.
-    ///
-    /// @return `DONE`, a reason, or [#NOT_NOW]
-    int copyNow(
-            Operation.Kind kind,
-            RegionImpl region,
-            long localOffset,
-            RemoteMemory remote,
-            long remoteOffset,
-            long length) {
-        Direct windows = direct;
-        if (windows == null) {
-            return NOT_NOW;
-        }
-        if (remote.incarnation() != peer.incarnation()) {
-            return Connection.STALE;
-        }
-        if (!region.enter()) {
-            return Connection.STALE;
-        }
-        int result;
-        try {
-            result = windows.copy(kind, region, localOffset, remote, remoteOffset, length);
-        } finally {
-            region.exit();
-        }
-        if (result == Direct.NOT_OPEN || result == Direct.NO_WINDOW) {
-            return NOT_NOW;
-        }
-        if (result == Connection.PEER_LOST) {
-            lost(result, remote);
-            afterwards();
-        }
-        if (isOver()) {
-            return reasonOver(); // no DONE after the peer was found to be lost
-        }
-        if (result == Connection.DONE) {
-            shortDone.count();
-            shortBytes.set(shortBytes.get() + (kind == Operation.Kind.READ ? 0 : length));
-        }
-        return result;
-    }
-
-    int updateNow(CounterUpdate counter) {
-        Direct windows = direct;
-        int result = windows == null ? NOT_NOW : windows.update(counter);
-        return result == Direct.NOT_OPEN || result == Direct.NO_WINDOW ? NOT_NOW : result;
-    }
-
-    String directPath(RemoteMemory remote) {
-        Direct windows = direct;
-        String path = windows == null ? null : windows.path(remote);
-        return path == null ? "" : path;
-    }
-
-    String lanePath() {
-        LaneState s = outbound.controlLane();
-        return s == null ? "" : s.lane.path();
-    }
-
-    /// Carries an operation out through windows, on this thread; without lock and tokens.
-    /// `op.copying` is set.
-    void throughWindow(Operation op, boolean opened) {
-        Direct windows = direct;
-        int result = windows == null ? Direct.NO_WINDOW : run(windows, op);
-        CounterUpdate counter = op.counter;
-        boolean counted = false;
-        if (result == Connection.DONE && counter != null && windows != null) {
-            int update = windows.update(counter);
-            if (update == Connection.DONE) {
-                counted = true;
-            } else if (update != Direct.NO_WINDOW) {
-                result = update;
-            }
-        }
-        if (result == Direct.NOT_OPEN && !opened && windows != null) {
-            openWindows(windows, op);
-            return;
-        }
-        lock.lock();
-        try {
-            op.copying = false;
-            if (!op.isPending()) {
-                endings.tryFinish(op, isOver());
-                return;
-            }
-            if (result == Connection.DONE) {
-                directBytes += op.length;
-                op.path = pathTo(firstRemote(op));
-                op.direct = true;
-                if (counted) {
-                    op.counter = null;
-                }
-                if (op.kind == Operation.Kind.READ) {
-                    op.received = op.length;
-                    endings.finish(op, Connection.DONE);
-                } else if (op.kind == Operation.Kind.SEND) {
-                    matcher.stored(op);
-                } else {
-                    outbound.advanceWrite(op);
-                }
-            } else if (result == Direct.NO_WINDOW || result == Direct.NOT_OPEN) {
-                op.path = lanePath();
-                if (op.kind == Operation.Kind.SEND) {
-                    matcher.notStored(op);
-                } else {
-                    op.stage = Operation.Stage.DATA;
-                    outbound.enqueue(op);
-                }
-            } else if (isOver() || result == Connection.PEER_LOST) {
-                lost(result, firstRemote(op));
-                // Windows close with their connection: what ended that is the reason.
-                op.error = failure;
-                endings.revoke(op, reasonOver(), "");
-            } else {
-                endings.revoke(
-                        op,
-                        result,
-                        result == Connection.TIMED_OUT ? "" : "path " + pathTo(firstRemote(op)));
-            }
-        } finally {
-            lock.unlock();
-        }
-    }
-
-    /// Opens what an operation needs, then carries it out. Opening asks the peer, who may not
-    /// answer: meanwhile nothing touches the operation's memory, so that it can end.
-    private void openWindows(Direct windows, Operation op) {
-        int generation = op.generation;
-        Runnable opening =
-                windows.opening(
-                        op,
-                        () -> {
-                            if (resume(op, generation)) {
-                                throughWindow(op, true);
-                            }
-                            afterwards();
-                        });
-        lock.lock();
-        try {
-            op.copying = false;
-            if (!op.isPending()) {
-                endings.tryFinish(op, isOver());
-                return;
-            }
-        } finally {
-            lock.unlock();
-        }
-        endpoint.control().execute(opening);
-    }
-
-    private boolean resume(Operation op, int generation) {
-        lock.lock();
-        try {
-            if (op.generation != generation || !op.isPending()) {
-                return false;
-            }
-            op.copying = true;
-            return true;
-        } finally {
-            lock.unlock();
-        }
-    }
-
-    /// Whatever happens, the operation has to end.
-    private static int run(Direct windows, Operation op) {
-        try {
-            return windows.run(op);
-        } catch (RuntimeException e) {
-            LOG.log(System.Logger.Level.ERROR, "a copy through a window failed", e);
-            return Connection.FAILED;
-        }
-    }
-
-    /// A window found out that the peer is gone: nothing else of this connection may succeed after
-    /// that.
-    private void lost(int result, @Nullable RemoteMemory remote) {
-        if (result == Connection.PEER_LOST && !isOver()) {
-            fail(
-                    new TelpherException.PeerLost(
-                            "lost %s: path %s: its process cannot be reached any more"
-                                    .formatted(peerText(), pathTo(remote))));
-        }
-    }
-
-    private static @Nullable RemoteMemory firstRemote(Operation op) {
-        return op.remotePieces != null ? op.remotePieces.memory(0) : op.remote;
-    }
-
-    String pathTo(@Nullable RemoteMemory remote) {
-        String path = remote == null ? "" : directPath(remote);
-        return path.isEmpty() ? lanePath() : path;
-    }
-
-    /// A send met a receive whose memory this side may reach: whoever gets to [#afterwards] stores
-    /// the bytes there. Under the lock.
-    boolean storeLater(Operation op, RemoteMemory memory) {
-        if (direct == null || memory.incarnation() != peer.incarnation()) {
-            return false;
-        }
-        op.remote = memory;
-        op.remoteOffset = 0;
-        stores.add(op);
-        return true;
-    }
-
-    /// Stores what waits to be stored, without lock and tokens. The progress thread, which serves
-    /// all connections, leaves long copies to another thread.
-    private void store() {
-        Operation op;
-        int generation = 0;
-        lock.lock();
-        try {
-            op = stores.peek();
-            if (op != null) {
-                stores.removeFirst();
-                generation = op.generation;
-            }
-        } finally {
-            lock.unlock();
-        }
-        if (op == null) {
-            return;
-        }
-        if (!progress.isCurrent() || op.length <= Direct.SHORT) {
-            if (resume(op, generation)) {
-                throughWindow(op, false);
-            }
-            return;
-        }
-        int posted = generation;
-        endpoint.control()
-                .execute(
-                        () -> {
-                            if (resume(op, posted)) {
-                                throughWindow(op, false);
-                            }
-                            afterwards();
-                        });
-    }
-
     // --- progress -------------------------------------------------------------------------------
 
     /// Makes progress for a thread that waits.
@@ -466,7 +206,7 @@ final class ConnectionCore {
                 || stamp != settledStamp
                 || (++idleTurns & 7) == 0
                 || endings.hasWork()
-                || stores.isFilled()
+                || oneSided.hasWork()
                 || keeper.hasWork()
                 || outbound.isBlocked()) {
             settledStamp = stamp;
@@ -480,10 +220,10 @@ final class ConnectionCore {
         outbound.pump();
         while (keeper.hasWork()
                 || endings.hasWork()
-                || stores.isFilled()
+                || oneSided.hasWork()
                 || (failure != null && !buried)) {
-            if (stores.isFilled()) {
-                store();
+            if (oneSided.hasWork()) {
+                oneSided.store();
             }
             keeper.settle();
             if (failure != null) {
@@ -898,10 +638,7 @@ final class ConnectionCore {
             s.dead = true;
             keeper.close(s);
         }
-        Direct windows = direct;
-        if (windows != null) {
-            windows.close();
-        }
+        oneSided.close();
         lock.lock();
         try {
             endings.revokeAll(cause);
@@ -989,10 +726,7 @@ final class ConnectionCore {
         } finally {
             lock.unlock();
         }
-        Direct windows = direct;
-        if (windows != null) {
-            text.append("  one-sided: ").append(windows.explain()).append('\n');
-        }
+        oneSided.explain(text);
         return text.toString();
     }
 
@@ -1004,7 +738,7 @@ final class ConnectionCore {
         long failed;
         lock.lock();
         try {
-            sent = directBytes + shortBytes.get();
+            sent = oneSided.bytesWritten();
             for (LaneState s : outbound.lanes()) {
                 lanes.add(
                         new ConnectionMetrics.Lane(
@@ -1017,7 +751,7 @@ final class ConnectionCore {
                 sent += s.bytesSent;
                 received += s.bytesReceived;
             }
-            done = endings.done + shortDone.get();
+            done = endings.done + oneSided.shortDone();
             failed = endings.failed;
         } finally {
             lock.unlock();

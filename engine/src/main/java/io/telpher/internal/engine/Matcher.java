@@ -142,7 +142,7 @@ final class Matcher {
         }
         channel.started.put(op.position, op);
         RemoteMemory memory = advert.memory;
-        if (memory != null && connection.storeLater(op, memory)) {
+        if (memory != null && connection.oneSided.storeLater(op, memory)) {
             return;
         }
         op.stage = Operation.Stage.DATA;
@@ -326,7 +326,7 @@ final class Matcher {
                         .with(Frame.B, op.position)
                         .with(Frame.C, op.length);
         RegionImpl region = op.region;
-        if (region != null && region.access().canWrite() && connection.hasWindows()) {
+        if (region != null && region.access().canWrite() && connection.oneSided.hasWindows()) {
             frame.payload(region.remote().slice(op.localOffset, op.length).toBytes());
         }
         outbound.enqueue(frame);

@@ -264,6 +264,11 @@ final class Outbound {
         return null;
     }
 
+    String lanePath() {
+        LaneState s = controlLane();
+        return s == null ? "" : s.lane.path();
+    }
+
     private boolean carriesBulk(LaneState s) {
         LaneState[] all = lanes;
         if (s != controlLane()) {

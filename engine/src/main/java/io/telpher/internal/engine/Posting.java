@@ -20,6 +20,7 @@ final class Posting {
     private final Outbound outbound;
     private final Matcher matcher;
     private final Endings endings;
+    private final OneSided oneSided;
 
     Posting(ConnectionCore connection) {
         this.connection = connection;
@@ -28,6 +29,7 @@ final class Posting {
         this.outbound = connection.outbound;
         this.matcher = connection.matcher;
         this.endings = connection.endings;
+        this.oneSided = connection.oneSided;
     }
 
     // --- transfers ------------------------------------------------------------------------------
@@ -135,15 +137,15 @@ final class Posting {
             return false;
         }
         int result =
-                connection.copyNow(
+                oneSided.copyNow(
                         transfer.kind, region, transfer.localOffset, remote, 0, transfer.length);
-        if (result == ConnectionCore.NOT_NOW) {
+        if (result == OneSided.NOT_NOW) {
             return false;
         }
         CounterUpdate counter = transfer.counter();
         if (result == Connection.DONE && counter != null) {
-            result = connection.updateNow(counter);
-            if (result == ConnectionCore.NOT_NOW) {
+            result = oneSided.updateNow(counter);
+            if (result == OneSided.NOT_NOW) {
                 return false; // posted again as a whole: the same bytes to the same place
             }
         }
@@ -152,7 +154,7 @@ final class Posting {
                 result,
                 RemoteQuiet.YES,
                 good ? transfer.length : 0,
-                connection.directPath(remote),
+                oneSided.path(remote),
                 good ? null : shortFailure(result, transfer, remote));
         transfer.runActions();
         return true;
@@ -168,7 +170,7 @@ final class Posting {
                         transfer.describe() + " with " + connection.peerText(),
                         reason == Connection.STALE || reason == Connection.DENIED
                                 ? ""
-                                : "path " + connection.pathTo(remote));
+                                : "path " + oneSided.pathTo(remote));
     }
 
     boolean cancel(TransferImpl transfer) {
@@ -189,7 +191,7 @@ final class Posting {
     String pathOf(TransferImpl transfer) {
         RemoteMemory remote = transfer.remote;
         RemoteSlices pieces = transfer.remotePieces;
-        return connection.pathTo(remote != null || pieces == null ? remote : pieces.memory(0));
+        return oneSided.pathTo(remote != null || pieces == null ? remote : pieces.memory(0));
     }
 
     // --- any operation --------------------------------------------------------------------------
@@ -218,24 +220,24 @@ final class Posting {
                     endings.revoke(op, Connection.STALE, "");
                     return false;
                 }
-                if (connection.hasWindows()) {
+                if (oneSided.hasWindows()) {
                     op.copying = true;
                     return true;
                 }
                 op.stage = Operation.Stage.DATA;
-                op.path = connection.lanePath();
+                op.path = outbound.lanePath();
                 outbound.enqueue(op);
             }
             case NOTIFY -> {
-                op.path = connection.lanePath();
+                op.path = outbound.lanePath();
                 outbound.advanceWrite(op);
             }
             case SEND -> {
-                op.path = connection.lanePath();
+                op.path = outbound.lanePath();
                 matcher.postSend(op);
             }
             case RECEIVE -> {
-                op.path = connection.lanePath();
+                op.path = outbound.lanePath();
                 matcher.postReceive(op);
             }
             default -> throw new IllegalStateException("not posted by callers: " + op.kind);
@@ -249,7 +251,7 @@ final class Posting {
             outbound.dispatch(claimed);
         }
         if (viaWindow) {
-            connection.throughWindow(op, false);
+            oneSided.carryOut(op);
         }
         connection.endpoint().progress().keepTime();
         connection.afterwards();

@@ -16,6 +16,7 @@ final class Tokens {
     private final SpinLock lock;
     private final OperationTable table;
     private final Outbound outbound;
+    private final OneSided oneSided;
 
     /// Of the operation whose result was taken last: by the thread that polls, or by any of them.
     private long lastMoved;
@@ -26,6 +27,7 @@ final class Tokens {
         this.lock = connection.lock;
         this.table = connection.table;
         this.outbound = connection.outbound;
+        this.oneSided = connection.oneSided;
     }
 
     /// Tries a write or read: a short one at once, if there is a window.
@@ -43,9 +45,8 @@ final class Tokens {
             return connection.reasonOver();
         }
         if (length <= Direct.SHORT) {
-            int result =
-                    connection.copyNow(kind, region, localOffset, remote, remoteOffset, length);
-            if (result != ConnectionCore.NOT_NOW) {
+            int result = oneSided.copyNow(kind, region, localOffset, remote, remoteOffset, length);
+            if (result != OneSided.NOT_NOW) {
                 return result == Connection.DONE ? Connection.ALREADY_DONE : result;
             }
         }

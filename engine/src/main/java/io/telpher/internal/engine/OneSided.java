@@ -1,0 +1,342 @@
+package io.telpher.internal.engine;
+
+import io.telpher.Connection;
+import io.telpher.CounterUpdate;
+import io.telpher.RemoteMemory;
+import io.telpher.TelpherException;
+import io.telpher.spi.Windows;
+import org.jspecify.annotations.Nullable;
+
+/// What this side does to the peer's memory by itself: short copies at once, longer ones as
+/// operations, and the bytes of sends whose receive it may reach. [Direct] has the windows and
+/// copies; here is when that is done, and what follows from how it went.
+///
+/// Posting threads carry out what they post; sends that have met their receive wait in `stores`,
+/// under the connection's lock, for whoever takes the next turn. Copies run without lock and
+/// tokens: `op.copying` says that one is under way.
+final class OneSided {
+    /// Result of [#copyNow]: it has to be posted as an operation.
+    static final int NOT_NOW = -200;
+
+    private static final System.Logger LOG = System.getLogger("io.telpher");
+
+    private final ConnectionCore connection;
+    private final SpinLock lock;
+    private final Outbound outbound;
+    private final Matcher matcher;
+    private final Endings endings;
+
+    /// The peer's incarnation: descriptors of another one are stale.
+    private final long peer;
+
+    /// Set once, when a link has windows.
+    private volatile @Nullable Direct direct;
+
+    /// Sends whose bytes this side stores into the peer's receive by itself.
+    private final OperationQueue stores;
+
+    /// Bytes of operations; guarded by the lock.
+    private long bytes;
+
+    /// Operations and bytes that short copies have done by themselves: racing threads lose a few.
+    private final Hint shortDone = new Hint();
+
+    private final Hint shortBytes = new Hint();
+
+    OneSided(ConnectionCore connection) {
+        this.connection = connection;
+        this.lock = connection.lock;
+        this.outbound = connection.outbound;
+        this.matcher = connection.matcher;
+        this.endings = connection.endings;
+        this.peer = connection.peerAddress().incarnation();
+        this.stores = new OperationQueue(connection.table);
+    }
+
+    /// Takes over the windows of a link. Under the lock.
+    void open(Windows windows) {
+        direct = new Direct(windows);
+    }
+
+    void close() {
+        Direct windows = direct;
+        if (windows != null) {
+            windows.close();
+        }
+    }
+
+    boolean hasWindows() {
+        return direct != null;
+    }
+
+    /// Whether sends wait for [#store].
+    boolean hasWork() {
+        return stores.isFilled();
+    }
+
+    /// Tries a short copy without an operation.
+    ///
+    /// @return `DONE`, a reason, or [#NOT_NOW]
+    int copyNow(
+            Operation.Kind kind,
+            RegionImpl region,
+            long localOffset,
+            RemoteMemory remote,
+            long remoteOffset,
+            long length) {
+        Direct windows = direct;
+        if (windows == null) {
+            return NOT_NOW;
+        }
+        if (remote.incarnation() != peer) {
+            return Connection.STALE;
+        }
+        if (!region.enter()) {
+            return Connection.STALE;
+        }
+        int result;
+        try {
+            result = windows.copy(kind, region, localOffset, remote, remoteOffset, length);
+        } finally {
+            region.exit();
+        }
+        if (result == Direct.NOT_OPEN || result == Direct.NO_WINDOW) {
+            return NOT_NOW;
+        }
+        if (result == Connection.PEER_LOST) {
+            lost(result, remote);
+            connection.afterwards();
+        }
+        if (connection.isOver()) {
+            return connection.reasonOver(); // no DONE after the peer was found to be lost
+        }
+        if (result == Connection.DONE) {
+            shortDone.count();
+            shortBytes.set(shortBytes.get() + (kind == Operation.Kind.READ ? 0 : length));
+        }
+        return result;
+    }
+
+    /// Tries a counter update that follows a short write.
+    ///
+    /// @return `DONE`, a reason, or [#NOT_NOW]
+    int updateNow(CounterUpdate counter) {
+        Direct windows = direct;
+        int result = windows == null ? NOT_NOW : windows.update(counter);
+        return result == Direct.NOT_OPEN || result == Direct.NO_WINDOW ? NOT_NOW : result;
+    }
+
+    /// The path to a peer's memory by a window, or "" while there is none.
+    String path(RemoteMemory remote) {
+        Direct windows = direct;
+        String path = windows == null ? null : windows.path(remote);
+        return path == null ? "" : path;
+    }
+
+    /// The path to a peer's memory.
+    String pathTo(@Nullable RemoteMemory remote) {
+        String path = remote == null ? "" : path(remote);
+        return path.isEmpty() ? outbound.lanePath() : path;
+    }
+
+    /// Carries an operation out through windows, on this thread; without lock and tokens.
+    /// `op.copying` is set.
+    void carryOut(Operation op) {
+        carryOut(op, false);
+    }
+
+    private void carryOut(Operation op, boolean opened) {
+        Direct windows = direct;
+        int result = windows == null ? Direct.NO_WINDOW : run(windows, op);
+        CounterUpdate counter = op.counter;
+        boolean counted = false;
+        if (result == Connection.DONE && counter != null && windows != null) {
+            int update = windows.update(counter);
+            if (update == Connection.DONE) {
+                counted = true;
+            } else if (update != Direct.NO_WINDOW) {
+                result = update;
+            }
+        }
+        if (result == Direct.NOT_OPEN && !opened && windows != null) {
+            openWindows(windows, op);
+            return;
+        }
+        lock.lock();
+        try {
+            op.copying = false;
+            if (!op.isPending()) {
+                endings.tryFinish(op, connection.isOver());
+                return;
+            }
+            if (result == Connection.DONE) {
+                bytes += op.length;
+                op.path = pathTo(firstRemote(op));
+                op.direct = true;
+                if (counted) {
+                    op.counter = null;
+                }
+                if (op.kind == Operation.Kind.READ) {
+                    op.received = op.length;
+                    endings.finish(op, Connection.DONE);
+                } else if (op.kind == Operation.Kind.SEND) {
+                    matcher.stored(op);
+                } else {
+                    outbound.advanceWrite(op);
+                }
+            } else if (result == Direct.NO_WINDOW || result == Direct.NOT_OPEN) {
+                op.path = outbound.lanePath();
+                if (op.kind == Operation.Kind.SEND) {
+                    matcher.notStored(op);
+                } else {
+                    op.stage = Operation.Stage.DATA;
+                    outbound.enqueue(op);
+                }
+            } else if (connection.isOver() || result == Connection.PEER_LOST) {
+                lost(result, firstRemote(op));
+                // Windows close with their connection: what ended that is the reason.
+                op.error = connection.failure();
+                endings.revoke(op, connection.reasonOver(), "");
+            } else {
+                endings.revoke(
+                        op,
+                        result,
+                        result == Connection.TIMED_OUT ? "" : "path " + pathTo(firstRemote(op)));
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /// Opens what an operation needs, then carries it out. Opening asks the peer, who may not
+    /// answer: meanwhile nothing touches the operation's memory, so that it can end.
+    private void openWindows(Direct windows, Operation op) {
+        int generation = op.generation;
+        Runnable opening =
+                windows.opening(
+                        op,
+                        () -> {
+                            if (resume(op, generation)) {
+                                carryOut(op, true);
+                            }
+                            connection.afterwards();
+                        });
+        lock.lock();
+        try {
+            op.copying = false;
+            if (!op.isPending()) {
+                endings.tryFinish(op, connection.isOver());
+                return;
+            }
+        } finally {
+            lock.unlock();
+        }
+        connection.endpoint().control().execute(opening);
+    }
+
+    private boolean resume(Operation op, int generation) {
+        lock.lock();
+        try {
+            if (op.generation != generation || !op.isPending()) {
+                return false;
+            }
+            op.copying = true;
+            return true;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /// Whatever happens, the operation has to end.
+    private static int run(Direct windows, Operation op) {
+        try {
+            return windows.run(op);
+        } catch (RuntimeException e) {
+            LOG.log(System.Logger.Level.ERROR, "a copy through a window failed", e);
+            return Connection.FAILED;
+        }
+    }
+
+    /// A window found out that the peer is gone: nothing else of this connection may succeed after
+    /// that.
+    private void lost(int result, @Nullable RemoteMemory remote) {
+        if (result == Connection.PEER_LOST && !connection.isOver()) {
+            connection.fail(
+                    new TelpherException.PeerLost(
+                            "lost %s: path %s: its process cannot be reached any more"
+                                    .formatted(connection.peerText(), pathTo(remote))));
+        }
+    }
+
+    private static @Nullable RemoteMemory firstRemote(Operation op) {
+        return op.remotePieces != null ? op.remotePieces.memory(0) : op.remote;
+    }
+
+    /// A send met a receive whose memory this side may reach: whoever gets to [#store] stores
+    /// the bytes there. Under the lock.
+    boolean storeLater(Operation op, RemoteMemory memory) {
+        if (direct == null || memory.incarnation() != peer) {
+            return false;
+        }
+        op.remote = memory;
+        op.remoteOffset = 0;
+        stores.add(op);
+        return true;
+    }
+
+    /// Stores what waits to be stored, without lock and tokens. The progress thread, which serves
+    /// all connections, leaves long copies to another thread.
+    void store() {
+        Operation op;
+        int generation = 0;
+        lock.lock();
+        try {
+            op = stores.peek();
+            if (op != null) {
+                stores.removeFirst();
+                generation = op.generation;
+            }
+        } finally {
+            lock.unlock();
+        }
+        if (op == null) {
+            return;
+        }
+        if (!connection.endpoint().progress().isCurrent() || op.length <= Direct.SHORT) {
+            if (resume(op, generation)) {
+                carryOut(op);
+            }
+            return;
+        }
+        int posted = generation;
+        connection
+                .endpoint()
+                .control()
+                .execute(
+                        () -> {
+                            if (resume(op, posted)) {
+                                carryOut(op);
+                            }
+                            connection.afterwards();
+                        });
+    }
+
+    // --- for people -----------------------------------------------------------------------------
+
+    void explain(StringBuilder text) {
+        Direct windows = direct;
+        if (windows != null) {
+            text.append("  one-sided: ").append(windows.explain()).append('\n');
+        }
+    }
+
+    /// Under the lock.
+    long bytesWritten() {
+        return bytes + shortBytes.get();
+    }
+
+    /// Operations that the table has never seen.
+    long shortDone() {
+        return shortDone.get();
+    }
+}
