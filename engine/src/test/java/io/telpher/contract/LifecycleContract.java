@@ -15,6 +15,10 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.IntConsumer;
 import org.junit.jupiter.api.Test;
 
@@ -53,6 +57,26 @@ abstract class LifecycleContract extends Contract {
                 .isInstanceOfAny(TelpherException.Closed.class, TelpherException.PeerLost.class);
         assertThat(connection().isOpen()).isFalse();
         within(LIMIT, connection()::close);
+    }
+
+    @Test
+    void whoClosesBesidesWaitsForTheFirst() throws InterruptedException {
+        MemoryRegion local = region("local", Kind.TELPHER, 100);
+        Transfer receive = connection().receive(1, local.all());
+        CountDownLatch ending = new CountDownLatch(1);
+        AtomicBoolean ended = new AtomicBoolean();
+        receive.onEnd(
+                t -> {
+                    ending.countDown();
+                    LockSupport.parkNanos(200_000_000);
+                    ended.set(true);
+                });
+        Thread first = Thread.ofPlatform().start(connection()::close);
+        assertThat(ending.await(20, TimeUnit.SECONDS)).isTrue();
+        within(LIMIT, connection()::close);
+        assertThat(ended).isTrue();
+        first.join();
+        Outcome.of(receive).assertError(TelpherException.Closed.class);
     }
 
     @Test

@@ -5,7 +5,6 @@ import io.telpher.ConnectionMetrics;
 import io.telpher.EndpointAddress;
 import io.telpher.TelpherException;
 import io.telpher.internal.wire.Frame;
-import io.telpher.spi.Deadline;
 import io.telpher.spi.Link;
 import io.telpher.spi.Windows;
 import java.lang.foreign.Arena;
@@ -45,6 +44,7 @@ final class ConnectionCore {
     final LaneKeeper keeper;
     final Waiters waiters = new Waiters();
     final OneSided oneSided;
+    final Undertaker undertaker;
     final Serving serving;
     final Mailbox mailbox;
     final Names names;
@@ -62,13 +62,6 @@ final class ConnectionCore {
     private final Progress progress;
     private final long spinNanos;
     private final EndpointAddress peer;
-    private volatile @Nullable TelpherException failure;
-    private volatile boolean closing;
-    private boolean buried;
-
-    /// Who is ending the operations of this connection right now.
-    private volatile @Nullable Thread undertaker;
-
     private final List<String> notesOnPaths = new ArrayList<>();
     /// A racy count.
     private int idleTurns;
@@ -98,6 +91,7 @@ final class ConnectionCore {
         this.endings = new Endings(this, lock, table);
         this.keeper = new LaneKeeper(this, lock, outbound);
         this.oneSided = new OneSided(this);
+        this.undertaker = new Undertaker(this);
         this.serving = new Serving(this, table, outbound);
         this.mailbox = new Mailbox(this);
         this.names = new Names(this);
@@ -221,14 +215,12 @@ final class ConnectionCore {
         while (keeper.hasWork()
                 || endings.hasWork()
                 || oneSided.hasWork()
-                || (failure != null && !buried)) {
+                || undertaker.hasWork()) {
             if (oneSided.hasWork()) {
                 oneSided.store();
             }
             keeper.settle();
-            if (failure != null) {
-                bury();
-            }
+            undertaker.bury();
             endings.settle();
             outbound.pump();
         }
@@ -592,16 +584,26 @@ final class ConnectionCore {
     // --- the end --------------------------------------------------------------------------------
 
     boolean isOver() {
-        return failure != null;
+        return undertaker.failure() != null;
     }
 
     int reasonOver() {
-        TelpherException over = failure;
+        TelpherException over = undertaker.failure();
         return over == null ? Connection.FAILED : Failures.reason(over);
     }
 
     @Nullable TelpherException failure() {
-        return failure;
+        return undertaker.failure();
+    }
+
+    /// Ends the connection with a cause, the first of which counts; whoever takes the next turn
+    /// does the rest. May be called with tokens or the lock.
+    void fail(TelpherException cause) {
+        undertaker.fail(cause);
+    }
+
+    void close() {
+        undertaker.close();
     }
 
     void violated(String what) {
@@ -611,103 +613,6 @@ final class ConnectionCore {
     /// The peer said goodbye. Under the lock.
     void peerCloses() {
         fail(new TelpherException.PeerLost(peerText() + " closed the connection"));
-    }
-
-    /// Ends the connection with a cause, the first of which counts. The rest is done by
-    /// [#afterwards()].
-    void fail(TelpherException cause) {
-        synchronized (notesOnPaths) {
-            if (failure == null) {
-                // The peer that hears our goodbye hangs up at once.
-                failure = closing ? new TelpherException.Closed(closedText()) : cause;
-            }
-        }
-    }
-
-    /// Closes the lanes, ends every operation. Without lock and tokens; once.
-    private void bury() {
-        TelpherException cause = failure;
-        synchronized (notesOnPaths) {
-            if (buried || cause == null) {
-                return;
-            }
-            buried = true;
-            undertaker = Thread.currentThread();
-        }
-        for (LaneState s : outbound.lanes()) {
-            s.dead = true;
-            keeper.close(s);
-        }
-        oneSided.close();
-        lock.lock();
-        try {
-            endings.revokeAll(cause);
-        } finally {
-            lock.unlock();
-        }
-        endings.settle();
-        lock.lock();
-        try {
-            endings.forceAll();
-        } finally {
-            lock.unlock();
-        }
-        endings.settle();
-        progress.remove(this);
-        endpoint.forget(this);
-        undertaker = null;
-        waiters.wake();
-    }
-
-    private String closedText() {
-        return "the connection with " + peerText() + " was closed";
-    }
-
-    /// Waits until nothing of the caller's memory is touched any more; another thread may be ending
-    /// the operations, or copying.
-    private void awaitEnd() {
-        Deadline deadline = Deadline.in(endpoint.options().drainLimit());
-        int round = 0;
-        while (undertaker != Thread.currentThread() && !deadline.passed()) {
-            lock.lock();
-            try {
-                if (undertaker == null && endings.allEnded()) {
-                    return;
-                }
-            } finally {
-                lock.unlock();
-            }
-            Waiting.pause(round++);
-        }
-    }
-
-    void close() {
-        if (failure == null) {
-            keeper.confirmAll();
-        }
-        boolean first;
-        lock.lock();
-        try {
-            first = !closing && failure == null;
-            closing = true;
-            if (first) {
-                outbound.enqueue(outbound.control(Frame.GOODBYE, 0, 0, 0));
-            }
-        } finally {
-            lock.unlock();
-        }
-        if (first) {
-            // Short: the kernel or the ring takes it, or the peer notices the end of the lanes.
-            Deadline deadline = Deadline.in(endpoint.options().drainLimit());
-            int round = 0;
-            do {
-                afterwards();
-                Waiting.pause(round++);
-            } while (!deadline.passed() && failure == null && outbound.isBlocked());
-        }
-        fail(new TelpherException.Closed(closedText()));
-        afterwards();
-        awaitEnd();
     }
 
     // --- for people -----------------------------------------------------------------------------

@@ -1,0 +1,190 @@
+package io.telpher.internal.engine;
+
+import io.telpher.TelpherException;
+import io.telpher.internal.wire.Frame;
+import io.telpher.spi.Deadline;
+import org.jspecify.annotations.Nullable;
+
+/// Ends a connection, by whatever cause.
+///
+/// ```
+/// OPEN --close: goodbye--> LEAVING --> OVER --the first to come by--> BURYING --> BURIED
+///   \\--fail: the first cause----------/
+/// ```
+///
+/// OVER begins with the first cause: nothing is DONE from then on. The first thread that comes by
+/// without lock and tokens buries: it closes lanes and windows, ends every operation, and takes the
+/// connection out of the progress thread's and the endpoint's lists. Every other thread that closes
+/// waits for the end of that, at most for the drain limit.
+///
+/// The states are guarded by `this`, which is held for a few instructions and within which nothing
+/// else is taken; [#fail] may be called with tokens or the lock.
+final class Undertaker {
+    private final ConnectionCore connection;
+    private final SpinLock lock;
+    private final Outbound outbound;
+    private final LaneKeeper keeper;
+    private final Endings endings;
+
+    /// The first cause; there from OVER on.
+    private volatile @Nullable TelpherException failure;
+
+    /// Somebody closes: the peer that hears our goodbye hangs up at once, which is no failure.
+    private volatile boolean closing;
+
+    /// Who is saying goodbye right now.
+    private volatile @Nullable Thread leaving;
+
+    /// Somebody buries, or has.
+    private volatile boolean taken;
+
+    /// Who is burying right now.
+    private volatile @Nullable Thread burying;
+
+    /// The burial is over.
+    private volatile boolean buried;
+
+    Undertaker(ConnectionCore connection) {
+        this.connection = connection;
+        this.lock = connection.lock;
+        this.outbound = connection.outbound;
+        this.keeper = connection.keeper;
+        this.endings = connection.endings;
+    }
+
+    /// What ended the connection, or null while it is open.
+    @Nullable TelpherException failure() {
+        return failure;
+    }
+
+    synchronized void fail(TelpherException cause) {
+        if (failure == null) {
+            failure = closing ? closed() : cause;
+        }
+    }
+
+    private TelpherException closed() {
+        return new TelpherException.Closed(
+                "the connection with " + connection.peerText() + " was closed");
+    }
+
+    /// Whether the connection is over, and nobody has begun to bury it.
+    boolean hasWork() {
+        return failure != null && !taken;
+    }
+
+    private synchronized boolean take() {
+        if (taken) {
+            return false;
+        }
+        burying = Thread.currentThread();
+        taken = true;
+        return true;
+    }
+
+    /// Closes the lanes and ends every operation of a connection that is over. Without lock and
+    /// tokens; the first caller does it, the others go on.
+    void bury() {
+        TelpherException cause = failure;
+        if (cause == null || !take()) {
+            return;
+        }
+        for (LaneState s : outbound.lanes()) {
+            s.dead = true;
+            keeper.close(s);
+        }
+        connection.oneSided.close();
+        lock.lock();
+        try {
+            endings.revokeAll(cause);
+        } finally {
+            lock.unlock();
+        }
+        endings.settle();
+        lock.lock();
+        try {
+            endings.forceAll();
+        } finally {
+            lock.unlock();
+        }
+        endings.settle();
+        connection.endpoint().progress().remove(connection);
+        connection.endpoint().forget(connection);
+        buried = true;
+        burying = null;
+        connection.waiters.wake();
+    }
+
+    /// Says goodbye, once, ends the connection, and waits until nothing of the caller's memory is
+    /// touched any more. Without lock and tokens. Whoever closes besides waits for the first; only
+    /// a callback, which runs on a thread that ends the connection itself, does not.
+    void close() {
+        if (failure == null) {
+            keeper.confirmAll();
+        }
+        boolean first;
+        lock.lock();
+        try {
+            first = !closing && failure == null;
+            if (first) {
+                leaving = Thread.currentThread();
+                outbound.enqueue(outbound.control(Frame.GOODBYE, 0, 0, 0));
+            }
+            closing = true;
+        } finally {
+            lock.unlock();
+        }
+        if (first) {
+            sayGoodbye();
+        } else {
+            awaitGoodbye();
+        }
+        fail(closed());
+        connection.afterwards();
+        awaitEnd();
+    }
+
+    /// Short: the kernel or the ring takes it, or the peer notices the end of the lanes.
+    private void sayGoodbye() {
+        Deadline deadline = Deadline.in(connection.endpoint().options().drainLimit());
+        int round = 0;
+        try {
+            do {
+                connection.afterwards();
+                Waiting.pause(round++);
+            } while (!deadline.passed() && failure == null && outbound.isBlocked());
+        } finally {
+            leaving = null;
+        }
+    }
+
+    /// A second closer must not cut off what the first has to say.
+    private void awaitGoodbye() {
+        Deadline deadline = Deadline.in(connection.endpoint().options().drainLimit());
+        int round = 0;
+        Thread other;
+        while ((other = leaving) != null
+                && other != Thread.currentThread()
+                && failure == null
+                && !deadline.passed()) {
+            Waiting.pause(round++);
+        }
+    }
+
+    /// Another thread may be burying, or copying.
+    private void awaitEnd() {
+        Deadline deadline = Deadline.in(connection.endpoint().options().drainLimit());
+        int round = 0;
+        while (burying != Thread.currentThread() && !deadline.passed()) {
+            lock.lock();
+            try {
+                if (buried && endings.allEnded()) {
+                    return;
+                }
+            } finally {
+                lock.unlock();
+            }
+            Waiting.pause(round++);
+        }
+    }
+}
