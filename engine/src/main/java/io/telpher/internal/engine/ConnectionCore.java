@@ -13,8 +13,6 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.locks.LockSupport;
-import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 
 /// One connection inside the engine: makes its parts, gives each what it needs, and takes the turns
@@ -42,7 +40,7 @@ final class ConnectionCore {
     final Matcher matcher;
     final Endings endings;
     final LaneKeeper keeper;
-    final Waiters waiters = new Waiters();
+    final Waiters waiters;
     final OneSided oneSided;
     final Undertaker undertaker;
     final Serving serving;
@@ -86,6 +84,7 @@ final class ConnectionCore {
         this.progress = endpoint.progress();
         this.defaultDeadline = endpoint.options().deadline().toNanos();
         this.spinNanos = endpoint.options().spin().toNanos();
+        this.waiters = new Waiters(this);
         this.outbound = new Outbound(this, lock, arena);
         this.matcher = new Matcher(this, outbound);
         this.endings = new Endings(this, lock, table);
@@ -226,70 +225,6 @@ final class ConnectionCore {
         }
         if (outbound.isBlocked()) {
             progress.attend(this);
-        }
-    }
-
-    /// Waits until something is so; polls, then parks.
-    ///
-    /// @return whether it is so
-    boolean waitFor(BooleanSupplier done, long nanos) {
-        if (done.getAsBoolean()) {
-            return true;
-        }
-        long start = System.nanoTime();
-        int round = 0;
-        while (true) {
-            if (poll() > 0) {
-                round = 0;
-            }
-            if (done.getAsBoolean()) {
-                return true;
-            }
-            if ((++round & 31) == 0) {
-                long passed = System.nanoTime() - start;
-                if (passed >= nanos) {
-                    return false;
-                }
-                if (passed > spinNanos && round >= 256) {
-                    break;
-                }
-                Thread.yield();
-            } else {
-                Thread.onSpinWait();
-            }
-        }
-        return park(done, start, nanos);
-    }
-
-    private boolean park(BooleanSupplier done, long start, long nanos) {
-        Thread thread = Thread.currentThread();
-        waiters.add(thread);
-        try {
-            progress.takeOver(this);
-            while (!done.getAsBoolean()) {
-                long left = nanos - (System.nanoTime() - start);
-                if (left <= 0) {
-                    return false;
-                }
-                if (Thread.interrupted()) {
-                    thread.interrupt();
-                    throw new TelpherException.Cancelled(
-                            "interrupted while waiting for "
-                                    + peerText()
-                                    + "; what was posted goes on");
-                }
-                if (progress.isCurrent()) {
-                    // A callback waits: nobody else makes progress or ends what is late.
-                    tick(System.nanoTime());
-                    int frames = poll();
-                    LockSupport.parkNanos(this, frames > 0 ? 1 : 50_000);
-                    continue;
-                }
-                LockSupport.parkNanos(this, Math.min(left, 100_000_000));
-            }
-            return true;
-        } finally {
-            waiters.remove(thread);
         }
     }
 

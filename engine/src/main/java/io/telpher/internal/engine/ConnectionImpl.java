@@ -248,7 +248,7 @@ final class ConnectionImpl implements Connection {
     public Notification awaitNotification(Duration atMost) {
         Notification[] taken = new Notification[1];
         boolean came =
-                core.waitFor(
+                core.waiters.waitFor(
                         () -> {
                             Notification next = core.mailbox.take();
                             if (next != null) {

@@ -53,7 +53,7 @@ final class Names {
         connection.afterwards();
         connection.endpoint().progress().keepTime();
         try {
-            connection.waitFor(() -> posted.state() == Operation.ENDED, Long.MAX_VALUE);
+            connection.waiters.waitFor(() -> posted.state() == Operation.ENDED, Long.MAX_VALUE);
         } catch (TelpherException interrupted) {
             lock.lock();
             try {

@@ -161,7 +161,7 @@ final class TransferImpl implements Transfer {
         if (state == TransferState.IDLE) {
             throw new IllegalStateException("this transfer was not posted");
         }
-        connection.waitFor(() -> state.isTerminal(), Long.MAX_VALUE);
+        connection.waiters.waitFor(() -> state.isTerminal(), Long.MAX_VALUE);
         TelpherException why = error;
         if (why != null) {
             throw why;
@@ -173,7 +173,7 @@ final class TransferImpl implements Transfer {
         if (state == TransferState.IDLE) {
             throw new IllegalStateException("this transfer was not posted");
         }
-        return connection.waitFor(() -> state.isTerminal(), atMost.toNanos());
+        return connection.waiters.waitFor(() -> state.isTerminal(), atMost.toNanos());
     }
 
     @Override
