@@ -4,11 +4,9 @@ import io.telpher.Connection;
 import io.telpher.ConnectionMetrics;
 import io.telpher.EndpointAddress;
 import io.telpher.TelpherException;
-import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Link;
 import io.telpher.spi.Windows;
 import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.ArrayList;
@@ -23,7 +21,6 @@ import org.jspecify.annotations.Nullable;
 /// token, except for closing a lane. What needs tokens or calls back is put off to
 /// [#afterwards()].
 final class ConnectionCore {
-    private static final System.Logger LOG = System.getLogger("io.telpher");
     private static final VarHandle POLLS;
 
     static {
@@ -43,6 +40,7 @@ final class ConnectionCore {
     final Waiters waiters;
     final OneSided oneSided;
     final Undertaker undertaker;
+    final Reports reports;
     final Serving serving;
     final Mailbox mailbox;
     final Names names;
@@ -91,6 +89,7 @@ final class ConnectionCore {
         this.keeper = new LaneKeeper(this, lock, outbound);
         this.oneSided = new OneSided(this);
         this.undertaker = new Undertaker(this);
+        this.reports = new Reports(this);
         this.serving = new Serving(this, table, outbound);
         this.mailbox = new Mailbox(this);
         this.names = new Names(this);
@@ -244,227 +243,6 @@ final class ConnectionCore {
         return any;
     }
 
-    // --- what the lanes report ------------------------------------------------------------------
-
-    void laneDied(LaneState s) {
-        keeper.died(s);
-    }
-
-    boolean applied(LaneState s, long upTo) {
-        lock.lock();
-        try {
-            return outbound.applied(s, upTo);
-        } finally {
-            lock.unlock();
-        }
-    }
-
-    boolean applied(int laneIndex, long upTo) {
-        LaneState s = lane(laneIndex);
-        return s == null || applied(s, Math.max(upTo, 0));
-    }
-
-    void fenceAsked(int laneIndex) {
-        LaneState s = lane(laneIndex);
-        if (s != null) {
-            keeper.fenceAsked(s);
-            return;
-        }
-        lock.lock();
-        try {
-            outbound.signal(Frame.FENCED, laneIndex, 0);
-        } finally {
-            lock.unlock();
-        }
-    }
-
-    void fenced(int laneIndex, long upTo) {
-        LaneState s = lane(laneIndex);
-        boolean good;
-        lock.lock();
-        try {
-            good = s != null && keeper.fenced(s, upTo);
-        } finally {
-            lock.unlock();
-        }
-        if (!good) {
-            violated("FENCED for a lane that was not fenced");
-        }
-    }
-
-    void answer(int type, LaneState s) {
-        if (type == Frame.PONG) {
-            s.pongDue = true;
-            lock.lock();
-            try {
-                outbound.urgent();
-            } finally {
-                lock.unlock();
-            }
-        }
-    }
-
-    /// A frame of an operation was confirmed. Under the lock.
-    void confirmed(Operation op, LaneState.Sent kind, int length) {
-        op.confirmedBytes += kind == LaneState.Sent.DATA ? length : 0;
-        if (!op.isPending()) {
-            endings.tryFinish(op, false);
-            return;
-        }
-        switch (op.kind) {
-            case WRITE, NOTIFY -> outbound.advanceWrite(op);
-            case SEND -> {
-                // Whichever frame is confirmed last: the request may be, by another lane.
-                if (op.unconfirmed == 0
-                        && op.stage == Operation.Stage.WAIT
-                        && (op.direct || (op.started && op.sent == op.length))) {
-                    endings.finish(op, Connection.DONE);
-                }
-            }
-            case SERVE -> {
-                if (op.started && op.sent == op.length && op.unconfirmed == 0) {
-                    endings.finish(op, Connection.DONE);
-                }
-            }
-            default -> {}
-        }
-    }
-
-    // --- what the peer reports about operations; under the lock
-    // -----------------------------------
-
-    @Nullable Operation operation(long token) {
-        return table.find(token);
-    }
-
-    void finish(Operation op, int reason) {
-        endings.finish(op, reason);
-    }
-
-    void revokeLater(Operation op, int reason, String detail) {
-        boolean ignored = endings.revoke(op, reason, detail);
-        assert ignored || !op.isPending();
-    }
-
-    /// The peer has refused a frame. Which operation it was made of is known here: the token in the
-    /// frame may have been the peer's own.
-    void refused(
-            int laneIndex,
-            long sequence,
-            int reason,
-            boolean readRequest,
-            long sent,
-            long capacity) {
-        if (readRequest) {
-            outbound.readAnswered();
-        }
-        LaneState s = lane(laneIndex);
-        if (s == null || sequence <= s.acked || sequence > s.sent) {
-            violated("a refusal of frame " + sequence + ", which is not under way");
-            return;
-        }
-        if (!(s.ref(sequence - 1) instanceof Operation op)
-                || op.generation != s.generation(sequence - 1)) {
-            return; // ended meanwhile
-        }
-        if (reason == Connection.TRUNCATED && op.isPending()) {
-            op.error = new TelpherException.Truncated(sent, capacity);
-        }
-        revokeLater(op, reason, refusalDetail(op, reason));
-    }
-
-    private String refusalDetail(Operation op, int reason) {
-        if (reason == Connection.CANCELLED) {
-            return op.kind == Operation.Kind.SERVE
-                    ? "the reader gave up"
-                    : "the peer's receive was cancelled";
-        }
-        return "";
-    }
-
-    void truncated(long token, TelpherException.Truncated error) {
-        Operation op = table.find(token);
-        if (op != null && op.isPending()) {
-            op.error = error;
-            revokeLater(op, Connection.TRUNCATED, "");
-        }
-    }
-
-    void aborted(long token, int reason, boolean readRequest) {
-        if (readRequest) {
-            outbound.readAnswered();
-        }
-        Operation op = table.find(token);
-        if (op != null) {
-            aborted(
-                    op,
-                    reason,
-                    op.kind == Operation.Kind.READ
-                            ? "the owner closed the region"
-                            : "the peer ended it early");
-        }
-    }
-
-    /// The peer ended an operation early. A receive whose memory it could not reach has lost its
-    /// region.
-    void aborted(Operation op, int reason, String detail) {
-        RegionImpl region = op.region;
-        boolean ours = op.kind == Operation.Kind.RECEIVE && region != null && !region.isOpen();
-        revokeLater(
-                op,
-                ours ? Connection.STALE : reason,
-                ours ? "its local region was closed" : detail);
-    }
-
-    void receiveWithdrawn(Operation op) {
-        op.asking = false;
-        endings.tryFinish(op, false);
-    }
-
-    void withdrawn(long token) {
-        Operation op = table.find(token);
-        if (op != null && op.kind == Operation.Kind.RECEIVE) {
-            receiveWithdrawn(op);
-        }
-    }
-
-    void receivedByStore(long token, long length) {
-        Operation op = table.find(token);
-        if (op != null && op.kind == Operation.Kind.RECEIVE && op.isPending()) {
-            op.received = Math.clamp(length, 0, op.length);
-            endings.finish(op, Connection.DONE);
-        }
-    }
-
-    /// Makes sure that no lane touches an operation's memory any more. Without lock and tokens.
-    void letGo(Operation op) {
-        outbound.letGo(op);
-        for (LaneState s : outbound.lanes()) {
-            s.pollToken.take();
-            try {
-                if (!s.closed) {
-                    s.lane.discardInbound(op);
-                }
-            } finally {
-                s.pollToken.giveBack();
-            }
-        }
-    }
-
-    /// Makes sure that no lane writes into a region any more. Without lock and tokens.
-    void letGo(RegionImpl region) {
-        for (LaneState s : outbound.lanes()) {
-            s.pollToken.take();
-            try {
-                if (!s.closed) {
-                    s.lane.discardInbound(region);
-                }
-            } finally {
-                s.pollToken.giveBack();
-            }
-        }
-    }
-
     void endUsers(RegionImpl region) {
         lock.lock();
         try {
@@ -473,47 +251,6 @@ final class ConnectionCore {
             lock.unlock();
         }
         afterwards();
-    }
-
-    /// Runs a caller's action; what it throws is the caller's bug and must not end a lane or the
-    /// progress thread.
-    void run(Runnable action) {
-        try {
-            action.run();
-        } catch (Throwable e) {
-            LOG.log(System.Logger.Level.WARNING, "a callback failed", e);
-        }
-    }
-
-    // --- serving reads --------------------------------------------------------------------------
-
-    int serve(RegionImpl region, long offset, long length, long token, long base) {
-        lock.lock();
-        try {
-            return serving.serve(region, offset, length, token, base);
-        } finally {
-            lock.unlock();
-        }
-    }
-
-    int servePieces(
-            RegionImpl region,
-            MemorySegment table,
-            long at,
-            int bytes,
-            int count,
-            long token,
-            long base) {
-        lock.lock();
-        try {
-            return serving.servePieces(region, table, at, bytes, count, token, base);
-        } finally {
-            lock.unlock();
-        }
-    }
-
-    void served() {
-        serving.ended();
     }
 
     // --- the end --------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ final class Endings {
             case SERVE -> {
                 if (!op.dataSent()) {
                     connection.outbound.abortServe(op, reason);
-                    connection.served();
+                    connection.serving.ended();
                 }
             }
             default -> {}
@@ -132,6 +132,12 @@ final class Endings {
         revoking.addLast(op);
         work.set();
         return true;
+    }
+
+    /// The same, when it does not matter whether it was ending already.
+    void revokeLater(Operation op, int reason, String detail) {
+        boolean ignored = revoke(op, reason, detail);
+        assert ignored || !op.isPending();
     }
 
     private String describe(Operation op) {
@@ -227,7 +233,7 @@ final class Endings {
             }
             if (op != null) {
                 int generation = op.generation;
-                connection.letGo(op);
+                connection.keeper.letGo(op);
                 lock.lock();
                 try {
                     if (op.generation == generation) {

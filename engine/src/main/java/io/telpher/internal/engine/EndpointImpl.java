@@ -341,7 +341,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     /// Takes a region away from every lane and every peer.
     @Nullable String revoke(RegionImpl region, Deadline deadline) {
         for (ConnectionCore connection : connections) {
-            connection.letGo(region);
+            connection.keeper.letGo(region);
         }
         for (Opened opened : transports) {
             String holder = opened.endpoint().revoke(region, deadline);

@@ -51,7 +51,7 @@ final class Inbound implements Receiver {
         long confirm = Frame.field(h, at, Frame.CONFIRM);
         if (confirm != lastConfirm && confirm != 0) {
             lastConfirm = confirm;
-            if (!connection.applied(lane, confirm)) {
+            if (!connection.reports.applied(lane, confirm)) {
                 return false;
             }
         }
@@ -149,7 +149,7 @@ final class Inbound implements Receiver {
         SpinLock lock = connection.lock;
         lock.lock();
         try {
-            Operation op = connection.operation(Frame.field(h, at, Frame.TRANSFER));
+            Operation op = connection.table.find(Frame.field(h, at, Frame.TRANSFER));
             if (op == null
                     || !op.isPending()
                     || (op.kind != Operation.Kind.READ && op.kind != Operation.Kind.RECEIVE)) {
@@ -207,16 +207,16 @@ final class Inbound implements Receiver {
             case Frame.DATA -> endData(h, at, p, pAt, length, placement);
             case Frame.NOP -> {}
             case Frame.APPLIED -> {
-                if (!connection.applied(
+                if (!connection.reports.applied(
                         (int) Frame.field(h, at, Frame.A), Frame.field(h, at, Frame.B))) {
                     connection.violated("APPLIED of frames that were not sent");
                 }
             }
-            case Frame.FENCE -> connection.fenceAsked((int) Frame.field(h, at, Frame.A));
+            case Frame.FENCE -> connection.reports.fenceAsked((int) Frame.field(h, at, Frame.A));
             case Frame.FENCED ->
-                    connection.fenced(
+                    connection.reports.fenced(
                             (int) Frame.field(h, at, Frame.A), Frame.field(h, at, Frame.B));
-            case Frame.PING -> connection.answer(Frame.PONG, lane);
+            case Frame.PING -> connection.reports.answer(Frame.PONG, lane);
             case Frame.PONG -> {}
             default -> endLocked(h, at, p, pAt, length, type);
         }
@@ -434,13 +434,13 @@ final class Inbound implements Receiver {
         } else if (found != null) {
             reason =
                     type == Frame.READ
-                            ? connection.serve(
+                            ? connection.serving.serve(
                                     found,
                                     Frame.field(h, at, Frame.C),
                                     Frame.field(h, at, Frame.D),
                                     Frame.field(h, at, Frame.TRANSFER),
                                     Frame.field(h, at, Frame.E))
-                            : connection.servePieces(
+                            : connection.serving.servePieces(
                                     found,
                                     p,
                                     pAt,
@@ -476,7 +476,7 @@ final class Inbound implements Receiver {
                     try {
                         op.scatter(Frame.field(h, at, Frame.A), p, pAt, length);
                     } catch (IllegalStateException e) {
-                        connection.revokeLater(
+                        connection.endings.revokeLater(
                                 op, Connection.STALE, "the local memory is not accessible");
                         reason = Connection.CANCELLED;
                     }
@@ -489,7 +489,7 @@ final class Inbound implements Receiver {
                         op.expected = op.length;
                     }
                     if (op.received == op.expected) {
-                        connection.finish(op, Connection.DONE);
+                        connection.endings.finish(op, Connection.DONE);
                     }
                 }
             }
@@ -528,19 +528,20 @@ final class Inbound implements Receiver {
                     RemoteMemory memory = length == 0 ? null : descriptor(p, pAt, length);
                     matcher.advert(a, b, c, transfer, memory);
                 }
-                case Frame.SEND_STORED -> connection.receivedByStore(transfer, c);
+                case Frame.SEND_STORED -> connection.reports.receivedByStore(transfer, c);
                 case Frame.TRUNCATED ->
-                        connection.truncated(transfer, new TelpherException.Truncated(c, d));
+                        connection.reports.truncated(
+                                transfer, new TelpherException.Truncated(c, d));
                 case Frame.ABORT -> {
                     if (transfer == 0) {
                         matcher.aborted(a, b, reasonOf(h, at));
                     } else {
-                        connection.aborted(
+                        connection.reports.aborted(
                                 transfer, reasonOf(h, at), Frame.field(h, at, Frame.E) != 0);
                     }
                 }
                 case Frame.WITHDRAW -> matcher.withdraw(a, b, transfer);
-                case Frame.WITHDRAWN -> connection.withdrawn(transfer);
+                case Frame.WITHDRAWN -> connection.reports.withdrawn(transfer);
                 case Frame.CREDIT -> {
                     connection.outbound.credit(a, b, c != 0);
                     matcher.resume();
@@ -552,7 +553,7 @@ final class Inbound implements Receiver {
                                     .control(Frame.KNOWN, 0, 0, 0)
                                     .with(Frame.A, a)
                                     .with(Frame.B, b));
-                    connection.refused(
+                    connection.reports.refused(
                             (int) a, b, reasonOf(h, at), Frame.field(h, at, Frame.E) != 0, c, d);
                 }
                 case Frame.KNOWN -> {

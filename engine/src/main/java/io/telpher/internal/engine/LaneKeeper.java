@@ -169,7 +169,7 @@ final class LaneKeeper {
                     more = s.lane.poll(s.inbound, BATCH);
                     taken += Math.max(more, 0);
                 } while (more > 0);
-                if (!connection.applied(s, upTo)) {
+                if (!connection.reports.applied(s, upTo)) {
                     connection.violated("confirmation " + upTo + " of frames that were not sent");
                 }
             }
@@ -345,6 +345,37 @@ final class LaneKeeper {
         }
         outbound.resendFrom(s);
         return true;
+    }
+
+    // --- memory that lanes must not touch any more ----------------------------------------------
+
+    /// Makes sure that no lane touches an operation's memory any more. Without lock and tokens.
+    void letGo(Operation op) {
+        outbound.letGo(op);
+        for (LaneState s : outbound.lanes()) {
+            s.pollToken.take();
+            try {
+                if (!s.closed) {
+                    s.lane.discardInbound(op);
+                }
+            } finally {
+                s.pollToken.giveBack();
+            }
+        }
+    }
+
+    /// Makes sure that no lane writes into a region any more. Without lock and tokens.
+    void letGo(RegionImpl region) {
+        for (LaneState s : outbound.lanes()) {
+            s.pollToken.take();
+            try {
+                if (!s.closed) {
+                    s.lane.discardInbound(region);
+                }
+            } finally {
+                s.pollToken.giveBack();
+            }
+        }
     }
 
     // --- liveness -------------------------------------------------------------------------------

@@ -137,7 +137,7 @@ final class Matcher {
                             .with(Frame.C, op.length)
                             .with(Frame.D, advert.capacity));
             op.error = new TelpherException.Truncated(op.length, advert.capacity);
-            connection.revokeLater(op, Connection.TRUNCATED, "");
+            connection.endings.revokeLater(op, Connection.TRUNCATED, "");
             return;
         }
         channel.started.put(op.position, op);
@@ -279,7 +279,8 @@ final class Matcher {
             if (op != null) {
                 op.withdrawing = true;
                 op.peerToken = token;
-                connection.revokeLater(op, Connection.CANCELLED, "the peer cancelled the receive");
+                connection.endings.revokeLater(
+                        op, Connection.CANCELLED, "the peer cancelled the receive");
                 return;
             }
         }
@@ -303,7 +304,7 @@ final class Matcher {
         }
         if (arrival.aborted) {
             foretold--;
-            connection.revokeLater(op, Connection.CANCELLED, "the peer cancelled the send");
+            connection.endings.revokeLater(op, Connection.CANCELLED, "the peer cancelled the send");
             return;
         }
         arrived--;
@@ -336,12 +337,12 @@ final class Matcher {
         try {
             op.scatter(0, from, at, length);
         } catch (IllegalStateException e) {
-            connection.revokeLater(
+            connection.endings.revokeLater(
                     op, Connection.STALE, "the local memory is not accessible: " + e.getMessage());
             return Connection.CANCELLED;
         }
         op.received = length;
-        connection.finish(op, Connection.DONE);
+        connection.endings.finish(op, Connection.DONE);
         return 0;
     }
 
@@ -353,7 +354,7 @@ final class Matcher {
                             .with(Frame.D, op.length));
         }
         op.error = new TelpherException.Truncated(sent, op.length);
-        connection.revokeLater(op, Connection.TRUNCATED, "");
+        connection.endings.revokeLater(op, Connection.TRUNCATED, "");
     }
 
     /// A short message has arrived.
@@ -376,7 +377,7 @@ final class Matcher {
             return Connection.CANCELLED;
         }
         if (!op.isPending()) {
-            connection.receiveWithdrawn(op);
+            connection.reports.receiveWithdrawn(op);
             return Connection.CANCELLED;
         }
         if (length > op.length) {
@@ -417,7 +418,7 @@ final class Matcher {
         Channel channel = channel(tag);
         Operation op = channel.receives.get(k);
         if (op != null) {
-            connection.aborted(op, reason, "the peer's send ended early");
+            connection.reports.aborted(op, reason, "the peer's send ended early");
         } else if (k >= channel.receiveNext) {
             Arrival arrival = channel.arrivals.remove(k);
             if (arrival != null && !arrival.aborted) {

@@ -453,7 +453,7 @@ final class Outbound {
             }
             lock.lock();
             try {
-                connection.revokeLater(
+                connection.endings.revokeLater(
                         op,
                         Connection.STALE,
                         "the local memory is not accessible: " + e.getMessage());
@@ -472,7 +472,7 @@ final class Outbound {
 
     private long stopped(LaneState s, int result) {
         if (result == Lane.DEAD) {
-            connection.laneDied(s);
+            connection.keeper.died(s);
         } else {
             s.blocked = true;
         }
@@ -605,7 +605,7 @@ final class Outbound {
         } catch (IllegalStateException e) {
             // The caller closed the arena under its registered memory.
             queue.removeFirst();
-            connection.revokeLater(
+            connection.endings.revokeLater(
                     op, Connection.STALE, "the local memory is not accessible: " + e.getMessage());
             return false;
         }
@@ -713,7 +713,7 @@ final class Outbound {
         }
         markLast(op, s);
         if (op.kind == Operation.Kind.SERVE) {
-            connection.served();
+            connection.serving.ended();
         }
         queue.removeFirst();
         op.stage = Operation.Stage.WAIT;
@@ -771,7 +771,7 @@ final class Outbound {
             }
         } else if (ref instanceof Operation op && op.generation == generation) {
             op.unconfirmed--;
-            connection.confirmed(op, kind, length);
+            connection.reports.confirmed(op, kind, length);
         }
     }
 
@@ -791,7 +791,7 @@ final class Outbound {
                 noteQueue.add(op);
             }
         } else {
-            connection.finish(op, Connection.DONE);
+            connection.endings.finish(op, Connection.DONE);
         }
     }
 
@@ -843,11 +843,11 @@ final class Outbound {
                         advanceWrite(op);
                     } else {
                         noteRevoked(op);
-                        connection.confirmed(op, kind, 0);
+                        connection.reports.confirmed(op, kind, 0);
                     }
                 } else if (kind == LaneState.Sent.NOP) {
                     op.unconfirmed--;
-                    connection.confirmed(op, kind, 0);
+                    connection.reports.confirmed(op, kind, 0);
                 } else {
                     resends.addLast(new Resend(kind, op, generation, offset, length));
                 }
@@ -881,18 +881,18 @@ final class Outbound {
         if (!op.isPending() || (r.kind == LaneState.Sent.REQUEST && op.peerToken != 0)) {
             dropped(op, r.kind, r.offset, r.length);
             op.unconfirmed--;
-            connection.confirmed(op, r.kind, 0);
+            connection.reports.confirmed(op, r.kind, 0);
             return false;
         }
         try {
             encodeAgain(op, r, s);
             return true;
         } catch (IllegalStateException e) {
-            connection.revokeLater(
+            connection.endings.revokeLater(
                     op, Connection.STALE, "the local memory is not accessible: " + e.getMessage());
             dropped(op, r.kind, r.offset, r.length);
             op.unconfirmed--;
-            connection.confirmed(op, r.kind, 0);
+            connection.reports.confirmed(op, r.kind, 0);
             return false;
         }
     }

@@ -9,20 +9,31 @@ import java.lang.foreign.MemorySegment;
 /// connection's lock.
 final class Serving {
     private final ConnectionCore connection;
+    private final SpinLock lock;
     private final OperationTable table;
     private final Outbound outbound;
     private int running;
 
     Serving(ConnectionCore connection, OperationTable table, Outbound outbound) {
         this.connection = connection;
+        this.lock = connection.lock;
         this.table = table;
         this.outbound = outbound;
     }
 
-    /// Starts an answer.
+    /// Starts an answer. Without the lock.
     ///
     /// @return 0, or why it is refused
     int serve(RegionImpl region, long offset, long length, long token, long base) {
+        lock.lock();
+        try {
+            return serveLocked(region, offset, length, token, base);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private int serveLocked(RegionImpl region, long offset, long length, long token, long base) {
         if (offset < 0 || length < 0 || offset > region.size() || length > region.size() - offset) {
             return Connection.DENIED;
         }
@@ -37,7 +48,27 @@ final class Serving {
         return 0;
     }
 
+    /// Starts an answer that is put together from pieces. Without the lock.
+    ///
+    /// @param pieces where the table of pieces is, from `at`
+    /// @return 0, or why it is refused
     int servePieces(
+            RegionImpl region,
+            MemorySegment pieces,
+            long at,
+            int bytes,
+            int count,
+            long token,
+            long base) {
+        lock.lock();
+        try {
+            return servePiecesLocked(region, pieces, at, bytes, count, token, base);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private int servePiecesLocked(
             RegionImpl region,
             MemorySegment pieces,
             long at,

@@ -23,6 +23,7 @@ import org.jspecify.annotations.Nullable;
 /// A transfer as the caller sees it: what is asked for, and how the last posting ended. While it is
 /// posted it has an [Operation], unless it was carried out at once.
 final class TransferImpl implements Transfer {
+    private static final System.Logger LOG = System.getLogger("io.telpher");
     private static final VarHandle STATE;
 
     static {
@@ -131,8 +132,18 @@ final class TransferImpl implements Transfer {
         }
         if (due != null) {
             for (Consumer<Transfer> action : due) {
-                connection.run(() -> action.accept(this));
+                run(() -> action.accept(this));
             }
+        }
+    }
+
+    /// Runs a caller's action; what it throws is the caller's bug and must not end a lane or the
+    /// progress thread.
+    private static void run(Runnable action) {
+        try {
+            action.run();
+        } catch (Throwable e) {
+            LOG.log(System.Logger.Level.WARNING, "a callback failed", e);
         }
     }
 
