@@ -1,10 +1,12 @@
 #!/bin/sh
-# Packs what was built into a self-contained image: a Java runtime with just the modules that are
-# needed, the jars, and a launcher. Called by `telpher image`.
+# Packs what was built into archives that run on a machine without Java: a runtime with just the
+# modules that are needed, the jars, and a launcher. Called by `telpher image`.
 #
-#   build.sh LIB OUT   LIB: the folder of jars, OUT: the folder that gets telpher-VERSION-OS.tar.gz
+#   build.sh image OUT   the tool, from cli/target/dist/lib
+#   build.sh tests OUT   the tests, from target/dist-tests and */target/test-classes
 #
-# The same jars and the same JDK give the same archive, byte for byte. Needs JAVA_HOME and GNU tar.
+# OUT is the folder that gets the archive. The same classes and the same JDK give the same archive,
+# byte for byte. Needs JAVA_HOME and GNU tar.
 
 set -eu
 
@@ -12,12 +14,13 @@ die() { printf 'telpher: %s\n' "$*" >&2; exit 1; }
 
 HERE=$(dirname -- "$(readlink -f -- "$0")")
 ROOT=$(dirname -- "$(dirname -- "$HERE")")
-LIB=$1
+LIB=$ROOT/cli/target/dist/lib
 OUT=$2
 
-[ -x "$JAVA_HOME/bin/jlink" ] ||
-    die "the JDK in $JAVA_HOME has no jlink: install a complete JDK (Debian: openjdk-25-jdk-headless)"
-
+for tool in jlink jdeps; do
+    [ -x "$JAVA_HOME/bin/$tool" ] ||
+        die "the JDK in $JAVA_HOME has no $tool: install a complete one (Debian: openjdk-25-jdk-headless) or point JAVA_HOME to it"
+done
 case $(uname -m) in
     x86_64) os=linux-x64 loader=/lib64/ld-linux-x86-64.so.2 ;;
     aarch64) os=linux-aarch64 loader=/lib/ld-linux-aarch64.so.1 ;;
@@ -26,39 +29,72 @@ esac
 jar=$(basename -- "$LIB"/telpher-cli-*.jar)
 version=${jar#telpher-cli-}
 version=${version%.jar}
-name=telpher-$version-$os
 
 mkdir -p "$OUT"
 work=$(mktemp -d "$OUT/.image-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
-image=$work/$name
-mkdir -p "$image/bin" "$image/lib"
 
-# What the modules require, and besides: recordings and readable logs.
-modules=$("$JAVA_HOME/bin/jdeps" --multi-release 25 --ignore-missing-deps --print-module-deps \
-    --module-path "$LIB" -m io.telpher.cli | tr , '\n' | grep '^jdk\.\|^java\.' | tr '\n' ,)
-# Not compressed: the archive is smaller that way, and the start faster. The list of certificates is
-# the building machine's own, and nothing here speaks TLS.
-"$JAVA_HOME/bin/jlink" --add-modules "${modules}java.logging,jdk.jfr" \
-    --strip-java-debug-attributes --no-header-files --no-man-pages --vm=server \
-    --generate-cds-archive --exclude-files=/java.base/lib/security/cacerts \
-    --output "$image/runtime" >"$work/log" 2>&1 || { cat "$work/log" >&2; die 'jlink failed'; }
+# Prints the JDK's modules that jdeps finds with these arguments, each with a comma behind it.
+modules_of() {
+    "$JAVA_HOME/bin/jdeps" --multi-release 25 --ignore-missing-deps --print-module-deps "$@" \
+        >"$work/modules" || { cat "$work/modules" >&2; die 'jdeps failed'; }
+    tr , '\n' <"$work/modules" | grep '^jdk\.\|^java\.' | tr '\n' ,
+}
 
-cp "$LIB"/*.jar "$image/lib"
-cp "$HERE/telpher" "$image/bin"
-cp "$ROOT/LICENSE" "$image"
+# Makes the runtime of $image of modules $1. It is not compressed: the archive is smaller that way,
+# and the start quicker. The list of certificates is the building machine's own, and nothing here
+# speaks TLS. Further arguments go to jlink.
+link_runtime() {
+    modules=$1
+    shift
+    "$JAVA_HOME/bin/jlink" --add-modules "$modules" --output "$image/runtime" --vm=server \
+        --strip-java-debug-attributes --no-header-files --no-man-pages --generate-cds-archive \
+        --exclude-files=/java.base/lib/security/cacerts "$@" >"$work/log" 2>&1 ||
+        { cat "$work/log" >&2; die 'jlink failed'; }
+}
 
-# Everything that differs between two machines or two runs is set here.
-epoch=$(sed -n 's/.*<project.build.outputTimestamp>\(.*\)<.*/\1/p' "$ROOT/pom.xml")
-id=$(cd "$image" && find . -type f | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c 1-32)
-printf '%s %s %s\n' "$id" "$(uname -m)" "$loader" >"$image/lib/image-id"
-chmod -R u=rwX,go=rX "$image"
-chmod 755 "$image/bin/telpher"
-tar -C "$work" --format=gnu --sort=name --owner=0 --group=0 --numeric-owner --mtime="$epoch" \
-    -cf "$work/tar" "$name"
-gzip -9n <"$work/tar" >"$work/tar.gz"
-mv -f "$work/tar.gz" "$OUT/$name.tar.gz"
+# Packs $image. Everything that differs between two machines or two runs is set here.
+pack() {
+    name=$(basename -- "$image")
+    cp "$ROOT/LICENSE" "$image"
+    epoch=$(sed -n 's/.*<project.build.outputTimestamp>\(.*\)<.*/\1/p' "$ROOT/pom.xml")
+    id=$(cd "$image" && find . -type f | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c 1-32)
+    printf '%s %s %s\n' "$id" "$(uname -m)" "$loader" >"$image/lib/image-id"
+    chmod -R u=rwX,go=rX "$image"
+    chmod 755 "$image"/bin/*
+    tar -C "$work" --format=gnu --sort=name --owner=0 --group=0 --numeric-owner --mtime="$epoch" \
+        -cf "$work/tar" "$name"
+    gzip -9n <"$work/tar" >"$work/tar.gz"
+    mv -f "$work/tar.gz" "$OUT/$name.tar.gz"
+    printf '%s: %s MB\n' "$OUT/$name.tar.gz" \
+        "$(wc -c <"$OUT/$name.tar.gz" | awk '{ printf "%.1f", $1 / 1e6 }')"
+}
 
-printf '%s: %s MB\n' "$OUT/$name.tar.gz" \
-    "$(wc -c <"$OUT/$name.tar.gz" | awk '{ printf "%.1f", $1 / 1e6 }')"
+case $1 in
+    image)
+        image=$work/telpher-$version-$os
+        mkdir -p "$image/bin" "$image/lib"
+        # Besides what the modules require: recordings and readable logs.
+        link_runtime "$(modules_of --module-path "$LIB" -m io.telpher.cli)java.logging,jdk.jfr"
+        cp "$LIB"/*.jar "$image/lib"
+        cp "$HERE/telpher" "$image/bin"
+        ;;
+    tests)
+        image=$work/telpher-tests-$version-$os
+        mkdir -p "$image/bin" "$image/lib" "$image/tests"
+        cp "$ROOT"/target/dist-tests/*.jar "$LIB"/telpher-*.jar "$image/lib"
+        for classes in "$ROOT"/*/target/test-classes; do
+            module=$(basename -- "$(dirname -- "$(dirname -- "$classes")")")
+            cp -r "$classes" "$image/tests/$module"
+            # JUnit takes it from one place; it is the same in all modules.
+            mv "$image/tests/$module/junit-platform.properties" "$image/lib"
+        done
+        # Besides what the classes name: the compiler for the programs of the README, the XML reports
+        # of JUnit, and what its libraries use by reflection.
+        link_runtime "$(modules_of --class-path "$image/lib/*" "$image"/tests/*)java.logging,java.xml,java.instrument,jdk.compiler,jdk.jfr,jdk.unsupported"
+        cp "$ROOT/README.md" "$ROOT/telpher" "$image"
+        cp "$HERE/telpher-tests" "$image/bin"
+        ;;
+esac
+pack
