@@ -33,7 +33,9 @@ final class ConnectionCore {
 
     final SpinLock lock = new SpinLock();
     final OperationTable table = new OperationTable();
+    final Lanes lanes = new Lanes();
     final Outbound outbound;
+    final Pump pump;
     final Matcher matcher;
     final Endings endings;
     final LaneKeeper keeper;
@@ -83,7 +85,8 @@ final class ConnectionCore {
         this.defaultDeadline = endpoint.options().deadline().toNanos();
         this.spinNanos = endpoint.options().spin().toNanos();
         this.waiters = new Waiters(this);
-        this.outbound = new Outbound(this, lock, arena);
+        this.outbound = new Outbound(this, arena);
+        this.pump = new Pump(this);
         this.matcher = new Matcher(this, outbound);
         this.endings = new Endings(this, lock, table);
         this.keeper = new LaneKeeper(this, lock, outbound);
@@ -129,7 +132,7 @@ final class ConnectionCore {
         try {
             refused = isOver();
             if (!refused) {
-                keeper.add(added);
+                lanes.add(added);
                 eagerLimit = Math.min(eagerLimit, link.lane().maxPayload());
                 notesOnPaths.add(note);
                 if (windows != null) {
@@ -163,7 +166,7 @@ final class ConnectionCore {
     }
 
     @Nullable LaneState lane(int index) {
-        return keeper.find(index);
+        return lanes.find(index);
     }
 
     void unwatch(LaneState s) {
@@ -200,7 +203,7 @@ final class ConnectionCore {
                 || endings.hasWork()
                 || oneSided.hasWork()
                 || keeper.hasWork()
-                || outbound.isBlocked()) {
+                || lanes.isBlocked()) {
             settledStamp = stamp;
             afterwards();
         }
@@ -209,7 +212,7 @@ final class ConnectionCore {
 
     /// Everything that must be done without lock and tokens.
     void afterwards() {
-        outbound.pump();
+        pump.turn();
         while (keeper.hasWork()
                 || endings.hasWork()
                 || oneSided.hasWork()
@@ -220,9 +223,9 @@ final class ConnectionCore {
             keeper.settle();
             undertaker.bury();
             endings.settle();
-            outbound.pump();
+            pump.turn();
         }
-        if (outbound.isBlocked()) {
+        if (lanes.isBlocked()) {
             progress.attend(this);
         }
     }
@@ -293,7 +296,7 @@ final class ConnectionCore {
         StringBuilder text = new StringBuilder("connection with ").append(peer).append('\n');
         lock.lock();
         try {
-            for (LaneState s : outbound.lanes()) {
+            for (LaneState s : lanes.all()) {
                 text.append("  ").append(s.name());
                 text.append(s.dead ? ": dead, " + s.death : ": in use").append('\n');
             }
@@ -308,7 +311,7 @@ final class ConnectionCore {
     }
 
     ConnectionMetrics metrics() {
-        List<ConnectionMetrics.Lane> lanes = new ArrayList<>();
+        List<ConnectionMetrics.Lane> each = new ArrayList<>();
         long sent;
         long received = 0;
         long done;
@@ -316,8 +319,8 @@ final class ConnectionCore {
         lock.lock();
         try {
             sent = oneSided.bytesWritten();
-            for (LaneState s : outbound.lanes()) {
-                lanes.add(
+            for (LaneState s : lanes.all()) {
+                each.add(
                         new ConnectionMetrics.Lane(
                                 s.name(),
                                 !s.dead,
@@ -333,6 +336,6 @@ final class ConnectionCore {
         } finally {
             lock.unlock();
         }
-        return new ConnectionMetrics(sent, received, done, failed, List.copyOf(lanes));
+        return new ConnectionMetrics(sent, received, done, failed, List.copyOf(each));
     }
 }

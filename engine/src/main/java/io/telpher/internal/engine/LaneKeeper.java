@@ -3,8 +3,6 @@ package io.telpher.internal.engine;
 import io.telpher.TelpherException;
 import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Lane;
-import java.util.Arrays;
-import org.jspecify.annotations.Nullable;
 
 /// The lanes of one connection: polls them, notices their end, fences them, and judges whether the
 /// peer is still there.
@@ -36,6 +34,7 @@ final class LaneKeeper {
 
     private final ConnectionCore connection;
     private final SpinLock lock;
+    private final Lanes lanes;
     private final Outbound outbound;
 
     /// Some lane has died and has to be closed.
@@ -46,6 +45,7 @@ final class LaneKeeper {
     LaneKeeper(ConnectionCore connection, SpinLock lock, Outbound outbound) {
         this.connection = connection;
         this.lock = lock;
+        this.lanes = connection.lanes;
         this.outbound = outbound;
     }
 
@@ -54,7 +54,7 @@ final class LaneKeeper {
     /// Takes in what has arrived on all lanes.
     int poll() {
         int frames = 0;
-        for (LaneState s : outbound.lanes()) {
+        for (LaneState s : lanes.all()) {
             if (s.quietPolls > QUIET && (++s.skipped & SKIP) != 0) {
                 continue; // looking at a stream costs a system call
             }
@@ -179,7 +179,7 @@ final class LaneKeeper {
 
     /// Says of every lane how far it came: the last chance before this side leaves.
     void confirmAll() {
-        for (LaneState s : outbound.lanes()) {
+        for (LaneState s : lanes.all()) {
             boolean own = s.lane.confirmsNatively();
             s.pollToken.take();
             lock.lock();
@@ -228,7 +228,7 @@ final class LaneKeeper {
             return;
         }
         burials = false;
-        for (LaneState s : outbound.lanes()) {
+        for (LaneState s : lanes.all()) {
             if (s.dead && !s.closed) {
                 close(s);
             }
@@ -263,10 +263,10 @@ final class LaneKeeper {
     }
 
     private void afterBurials() {
-        LaneState live = outbound.controlLane();
+        LaneState live = lanes.control();
         if (live == null) {
             StringBuilder text = new StringBuilder();
-            for (LaneState s : outbound.lanes()) {
+            for (LaneState s : lanes.all()) {
                 text.append(text.isEmpty() ? "" : "; ")
                         .append(s.name())
                         .append(": ")
@@ -278,7 +278,7 @@ final class LaneKeeper {
                                     .formatted(connection.peerText(), text)));
             return;
         }
-        for (LaneState s : outbound.lanes()) {
+        for (LaneState s : lanes.all()) {
             if (!s.dead || !s.closed) {
                 continue;
             }
@@ -287,7 +287,7 @@ final class LaneKeeper {
             }
             answerFence(s);
         }
-        for (LaneState s : outbound.lanes()) {
+        for (LaneState s : lanes.all()) {
             if (!s.dead && !s.lane.confirmsNatively()) {
                 // What was said of this lane over one that died may not have arrived.
                 s.reported = 0;
@@ -351,8 +351,8 @@ final class LaneKeeper {
 
     /// Makes sure that no lane touches an operation's memory any more. Without lock and tokens.
     void letGo(Operation op) {
-        outbound.letGo(op);
-        for (LaneState s : outbound.lanes()) {
+        connection.pump.letGo(op);
+        for (LaneState s : lanes.all()) {
             s.pollToken.take();
             try {
                 if (!s.closed) {
@@ -366,7 +366,7 @@ final class LaneKeeper {
 
     /// Makes sure that no lane writes into a region any more. Without lock and tokens.
     void letGo(RegionImpl region) {
-        for (LaneState s : outbound.lanes()) {
+        for (LaneState s : lanes.all()) {
             s.pollToken.take();
             try {
                 if (!s.closed) {
@@ -385,7 +385,7 @@ final class LaneKeeper {
         long pause = now - lastTick;
         lastTick = now;
         boolean fencing = false;
-        for (LaneState s : outbound.lanes()) {
+        for (LaneState s : lanes.all()) {
             if (s.dead && s.closed && (!s.fenced || s.fenceOwed)) {
                 fencing = true;
             }
@@ -398,7 +398,7 @@ final class LaneKeeper {
         }
         long liveness = connection.endpoint().options().liveness().toNanos();
         boolean suspicious = false;
-        for (LaneState s : outbound.lanes()) {
+        for (LaneState s : lanes.all()) {
             if (s.dead || s.closed) {
                 continue;
             }
@@ -426,8 +426,8 @@ final class LaneKeeper {
             }
         }
         // One lane's probe tells of the peer; the others are probed when a lane is in doubt.
-        LaneState control = outbound.controlLane();
-        for (LaneState s : outbound.lanes()) {
+        LaneState control = lanes.control();
+        for (LaneState s : lanes.all()) {
             if (!s.dead
                     && !s.lane.confirmsNatively()
                     && (suspicious || s == control)
@@ -440,7 +440,7 @@ final class LaneKeeper {
     }
 
     private boolean heardElsewhere(LaneState stalled, long now) {
-        for (LaneState s : outbound.lanes()) {
+        for (LaneState s : lanes.all()) {
             if (s != stalled
                     && !s.dead
                     && now - s.heardAt < STALL / 2
@@ -449,32 +449,5 @@ final class LaneKeeper {
             }
         }
         return false;
-    }
-
-    // --- lanes that come ------------------------------------------------------------------------
-
-    /// Adds a lane. Under the lock.
-    LaneState add(LaneState added) {
-        LaneState[] before = outbound.lanes();
-        LaneState[] after = Arrays.copyOf(before, before.length + 1);
-        int at = before.length;
-        while (at > 0 && after[at - 1].index > added.index) {
-            after[at] = after[at - 1];
-            at--;
-        }
-        after[at] = added;
-        added.heardAt = System.nanoTime();
-        added.pingedAt = added.heardAt;
-        outbound.lanes(after);
-        return added;
-    }
-
-    @Nullable LaneState find(int index) {
-        for (LaneState s : outbound.lanes()) {
-            if (s.index == index) {
-                return s;
-            }
-        }
-        return null;
     }
 }

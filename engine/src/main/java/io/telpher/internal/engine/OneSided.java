@@ -136,7 +136,7 @@ final class OneSided {
     /// The path to a peer's memory.
     String pathTo(@Nullable RemoteMemory remote) {
         String path = remote == null ? "" : path(remote);
-        return path.isEmpty() ? outbound.lanePath() : path;
+        return path.isEmpty() ? connection.lanes.path() : path;
     }
 
     /// Carries an operation out through windows, on this thread; without lock and tokens.
@@ -185,7 +185,7 @@ final class OneSided {
                     outbound.advanceWrite(op);
                 }
             } else if (result == Direct.NO_WINDOW || result == Direct.NOT_OPEN) {
-                op.path = outbound.lanePath();
+                op.path = connection.lanes.path();
                 if (op.kind == Operation.Kind.SEND) {
                     matcher.notStored(op);
                 } else {

@@ -6,7 +6,6 @@ import io.telpher.spi.Lane;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import java.lang.invoke.VarHandle;
 import java.util.ArrayDeque;
 import org.jspecify.annotations.Nullable;
 
@@ -52,7 +51,7 @@ final class Outbound {
             LaneState.Sent kind, @Nullable Object ref, int generation, long offset, int length) {}
 
     private final ConnectionCore connection;
-    private final SpinLock lock;
+    private final Lanes lanes;
     private final Encoder encoder;
     private final OperationQueue shortQueue;
     private final OperationQueue bulkQueue;
@@ -79,24 +78,15 @@ final class Outbound {
     private @Nullable Operation alone;
 
     private int readsOut;
-    private volatile LaneState[] lanes = new LaneState[0];
 
-    Outbound(ConnectionCore connection, SpinLock lock, Arena arena) {
+    Outbound(ConnectionCore connection, Arena arena) {
         this.connection = connection;
-        this.lock = lock;
+        this.lanes = connection.lanes;
         this.encoder = new Encoder(arena);
         this.shortQueue = new OperationQueue(connection.table);
         this.bulkQueue = new OperationQueue(connection.table);
         this.readQueue = new OperationQueue(connection.table);
         this.noteQueue = new OperationQueue(connection.table);
-    }
-
-    LaneState[] lanes() {
-        return lanes;
-    }
-
-    void lanes(LaneState[] value) {
-        lanes = value;
     }
 
     // --- queues; under the lock ---------------------------------------------------------------
@@ -226,6 +216,11 @@ final class Outbound {
         }
     }
 
+    /// A hint, without the lock: a short operation waits.
+    boolean hasShort() {
+        return shortQueue.isFilled();
+    }
+
     /// Takes an operation out of the queue for short ones.
     void unqueue(Operation op) {
         shortQueue.remove(op);
@@ -254,229 +249,14 @@ final class Outbound {
 
     // --- sending ------------------------------------------------------------------------------
 
-    /// The lane that carries control and short operations: the first live one.
-    @Nullable LaneState controlLane() {
-        for (LaneState s : lanes) {
-            if (!s.dead) {
-                return s;
-            }
-        }
-        return null;
-    }
-
-    String lanePath() {
-        LaneState s = controlLane();
-        return s == null ? "" : s.lane.path();
-    }
-
-    private boolean carriesBulk(LaneState s) {
-        LaneState[] all = lanes;
-        if (s != controlLane()) {
-            return true;
-        }
-        for (LaneState other : all) {
-            if (other != s && !other.dead) {
-                return false;
-            }
-        }
-        return true;
-    }
-
-    private boolean hasWork(LaneState s) {
-        return s.encoded || s.dirty || s.blocked || isQueued(s);
-    }
-
     /// A hint, without the lock: there may be something for this lane.
-    private boolean isQueued(LaneState s) {
-        boolean first = s == controlLane();
+    boolean isQueued(LaneState s) {
+        boolean first = s == lanes.control();
         return s.pingDue
                 || s.pongDue
                 || (first && (urgentWork.isSet() || shortQueue.isFilled()))
-                || (bulkQueue.isFilled() && carriesBulk(s))
+                || (bulkQueue.isFilled() && lanes.carriesBulk(s))
                 || resending.isSet();
-    }
-
-    /// Sends what can be sent on all lanes.
-    void pump() {
-        for (LaneState s : lanes) {
-            pump(s);
-        }
-    }
-
-    /// Sends what can be sent on one lane, unless somebody else is doing so already: that one will
-    /// see what there is.
-    void pump(LaneState s) {
-        while (!s.dead && hasWork(s)) {
-            if (!s.sendToken.tryTake()) {
-                // The holder looks again after giving the token back; this fence makes it see our
-                // work, or us the free token.
-                VarHandle.fullFence();
-                if (!s.sendToken.tryTake()) {
-                    return;
-                }
-            }
-            long seen;
-            try {
-                seen = pumpHeld(s);
-            } catch (RuntimeException e) {
-                connection.keeper.broken(s, e);
-                return;
-            } finally {
-                s.sendToken.giveBack();
-            }
-            if (seen == stamp.get()) {
-                return; // what is left cannot be sent now: confirmations or room have to come first
-            }
-        }
-    }
-
-    /// Lets the poster of a short operation send it itself: takes the first lane's send token, if
-    /// it is free and nothing is left over there, and encodes the next frame. Under the lock.
-    ///
-    /// @return the lane, for [#dispatch], or null
-    @Nullable LaneState claim() {
-        LaneState s = controlLane();
-        if (s == null || !shortQueue.isFilled() || !s.sendToken.tryTake()) {
-            return null;
-        }
-        if (!s.encoded && !s.blocked && !s.dirty && !s.staged && !s.dead) {
-            s.encoded = next(s);
-            if (s.encoded) {
-                return s;
-            }
-        }
-        s.sendToken.giveBack();
-        return null;
-    }
-
-    /// Sends what [#claim] has encoded, and what else there is. Without the lock.
-    void dispatch(LaneState s) {
-        long seen;
-        try {
-            seen = pumpHeld(s);
-        } catch (RuntimeException e) {
-            connection.keeper.broken(s, e);
-            return;
-        } finally {
-            s.sendToken.giveBack();
-        }
-        if (seen != stamp.get()) {
-            pump(s);
-        }
-    }
-
-    /// @return the stamp up to which all work was looked at
-    private long pumpHeld(LaneState s) {
-        Lane lane = s.lane;
-        if (s.dead) {
-            return stamp.get();
-        }
-        if (s.blocked || s.dirty) {
-            int result = lane.flush();
-            if (result != Lane.OK) {
-                return stopped(s, result);
-            }
-            s.blocked = false;
-            s.dirty = false;
-            s.staged = false;
-        }
-        long seen;
-        while (true) {
-            seen = stamp.get();
-            if (!s.encoded) {
-                if (!isQueued(s)) {
-                    break;
-                }
-                if (s.staged) {
-                    int result = lane.flush();
-                    if (result != Lane.OK) {
-                        return stopped(s, result);
-                    }
-                    s.staged = false;
-                    s.dirty = false;
-                }
-                lock.lock();
-                try {
-                    seen = stamp.get();
-                    s.encoded = next(s);
-                } finally {
-                    lock.unlock();
-                }
-                if (!s.encoded) {
-                    break;
-                }
-            }
-            int result = give(s);
-            if (result == Lane.OK) {
-                s.encoded = false;
-                s.dirty = true;
-                s.framesSent++;
-                s.bytesSent += s.payloadLength;
-                continue;
-            }
-            if (result == Lane.FULL) {
-                int flushed = lane.flush();
-                if (flushed == Lane.OK) {
-                    // Room again: offer the frame once more.
-                    if (give(s) == Lane.OK) {
-                        s.encoded = false;
-                        s.dirty = true;
-                        s.framesSent++;
-                        s.bytesSent += s.payloadLength;
-                        continue;
-                    }
-                    lane.flush();
-                }
-            }
-            return stopped(s, result);
-        }
-        if (s.dirty) {
-            int result = lane.flush();
-            if (result != Lane.OK) {
-                return stopped(s, result);
-            }
-            s.dirty = false;
-            s.staged = false;
-        }
-        return seen;
-    }
-
-    /// Offers the encoded frame to the lane. One whose payload the caller has taken away, by
-    /// closing
-    /// its arena, goes out empty, and only its operation fails.
-    private int give(LaneState s) {
-        try {
-            return send(s);
-        } catch (IllegalStateException | WrongThreadException e) {
-            if (!(s.payloadOwner instanceof Operation op)) {
-                throw e;
-            }
-            lock.lock();
-            try {
-                connection.endings.revokeLater(
-                        op,
-                        Connection.STALE,
-                        "the local memory is not accessible: " + e.getMessage());
-            } finally {
-                lock.unlock();
-            }
-            blank(s, op);
-            return send(s);
-        }
-    }
-
-    private static int send(LaneState s) {
-        return s.lane.send(
-                s.header, 0, s.payload, s.payloadOffset, s.payloadLength, s.payloadOwner);
-    }
-
-    private long stopped(LaneState s, int result) {
-        if (result == Lane.DEAD) {
-            connection.keeper.died(s);
-        } else {
-            s.blocked = true;
-        }
-        return stamp.get();
     }
 
     /// @return a number that changes whenever there may be more to send than before
@@ -484,19 +264,9 @@ final class Outbound {
         return stamp.get();
     }
 
-    /// Whether some lane waits for its link to drain.
-    boolean isBlocked() {
-        for (LaneState s : lanes) {
-            if (s.blocked && !s.dead) {
-                return true;
-            }
-        }
-        return false;
-    }
-
     /// Encodes the next frame for a lane. Under the lock and the send token.
-    private boolean next(LaneState s) {
-        LaneState first = controlLane();
+    boolean next(LaneState s) {
+        LaneState first = lanes.control();
         boolean leads = s == first;
         if (leads && signals.isEmpty() && control.isEmpty()) {
             urgentWork.clear();
@@ -522,7 +292,7 @@ final class Outbound {
                 }
                 return true;
             }
-            for (LaneState other : lanes) {
+            for (LaneState other : lanes.all()) {
                 if (other.ackDue) {
                     other.ackDue = false;
                     long upTo = other.reportable();
@@ -565,7 +335,7 @@ final class Outbound {
                 return true;
             }
         }
-        while (!s.windowFull() && (op = bulkQueue.peek()) != null && carriesBulk(s)) {
+        while (!s.windowFull() && (op = bulkQueue.peek()) != null && lanes.carriesBulk(s)) {
             if (encode(op, s, bulkQueue)) {
                 confirm(s);
                 return true;
@@ -798,7 +568,7 @@ final class Outbound {
     /// Gives each lane as much room as it drains in 25 ms, so that the last chunks of a transfer do
     /// not queue up on a slow lane while a fast one is idle. A lone bulk lane needs no limit.
     private void adaptWindow(LaneState s) {
-        if (lanes.length <= 2) {
+        if (lanes.all().length <= 2) {
             return;
         }
         long now = System.nanoTime();
@@ -899,7 +669,7 @@ final class Outbound {
 
     /// A frame that was cut from an operation does not go out, or not again: whoever would wait for
     /// what it was to bring about hears of it.
-    private void dropped(Operation op, LaneState.Sent kind, long offset, long length) {
+    void dropped(Operation op, LaneState.Sent kind, long offset, long length) {
         switch (kind) {
             case DATA -> {
                 if (op.kind == Operation.Kind.SERVE && offset + length == op.length) {
@@ -946,39 +716,5 @@ final class Outbound {
             default -> encoder.stored(op, s);
         }
         s.remember(r.kind, op, op.generation, r.offset, (int) n);
-    }
-
-    /// Empties the frame that a lane has not taken. Under the send token.
-    private void blank(LaneState s, Operation op) {
-        s.blank();
-        lock.lock();
-        try {
-            long sequence = s.sent - 1;
-            LaneState.Sent kind = s.kind(sequence);
-            long offset = s.offset(sequence);
-            int length = s.length(sequence);
-            s.annul(sequence);
-            dropped(op, kind, offset, length);
-        } finally {
-            lock.unlock();
-        }
-    }
-
-    /// Makes sure that no lane reads an operation's memory any more. Takes the send tokens one
-    /// after the other; the caller holds neither a token nor the lock.
-    void letGo(Operation op) {
-        for (LaneState s : lanes) {
-            s.sendToken.take();
-            try {
-                if (s.encoded && s.payloadOwner == op) {
-                    blank(s, op);
-                }
-                if (!s.closed) {
-                    s.lane.releaseOutbound(op);
-                }
-            } finally {
-                s.sendToken.giveBack();
-            }
-        }
     }
 }

@@ -18,6 +18,7 @@ final class Posting {
     private final SpinLock lock;
     private final OperationTable table;
     private final Outbound outbound;
+    private final Pump pump;
     private final Matcher matcher;
     private final Endings endings;
     private final OneSided oneSided;
@@ -27,6 +28,7 @@ final class Posting {
         this.lock = connection.lock;
         this.table = connection.table;
         this.outbound = connection.outbound;
+        this.pump = connection.pump;
         this.matcher = connection.matcher;
         this.endings = connection.endings;
         this.oneSided = connection.oneSided;
@@ -76,7 +78,7 @@ final class Posting {
                         throw e;
                     }
                     viaWindow = start(op, entered);
-                    claimed = outbound.claim();
+                    claimed = pump.claim();
                 }
             } finally {
                 lock.unlock();
@@ -225,19 +227,19 @@ final class Posting {
                     return true;
                 }
                 op.stage = Operation.Stage.DATA;
-                op.path = outbound.lanePath();
+                op.path = connection.lanes.path();
                 outbound.enqueue(op);
             }
             case NOTIFY -> {
-                op.path = outbound.lanePath();
+                op.path = connection.lanes.path();
                 outbound.advanceWrite(op);
             }
             case SEND -> {
-                op.path = outbound.lanePath();
+                op.path = connection.lanes.path();
                 matcher.postSend(op);
             }
             case RECEIVE -> {
-                op.path = outbound.lanePath();
+                op.path = connection.lanes.path();
                 matcher.postReceive(op);
             }
             default -> throw new IllegalStateException("not posted by callers: " + op.kind);
@@ -248,7 +250,7 @@ final class Posting {
     /// Carries on with a started operation, without lock and tokens.
     void goOn(Operation op, boolean viaWindow, @Nullable LaneState claimed) {
         if (claimed != null) {
-            outbound.dispatch(claimed);
+            pump.dispatch(claimed);
         }
         if (viaWindow) {
             oneSided.carryOut(op);

@@ -443,7 +443,7 @@ final class Progress implements Runnable {
     private boolean arm(Watch watch) {
         ConnectionCore connection = watch.connection;
         watch.condition = Condition.ARMED;
-        for (LaneState s : connection.outbound.lanes()) {
+        for (LaneState s : connection.lanes.all()) {
             if (s.dead) {
                 continue;
             }

@@ -15,7 +15,7 @@ final class Tokens {
     private final Posting posting;
     private final SpinLock lock;
     private final OperationTable table;
-    private final Outbound outbound;
+    private final Pump pump;
     private final OneSided oneSided;
 
     /// Of the operation whose result was taken last: by the thread that polls, or by any of them.
@@ -26,7 +26,7 @@ final class Tokens {
         this.posting = posting;
         this.lock = connection.lock;
         this.table = connection.table;
-        this.outbound = connection.outbound;
+        this.pump = connection.pump;
         this.oneSided = connection.oneSided;
     }
 
@@ -86,7 +86,7 @@ final class Tokens {
             op.allow(connection.defaultDeadline);
             token = op.token();
             viaWindow = posting.start(op, entered);
-            claimed = outbound.claim();
+            claimed = pump.claim();
         } finally {
             lock.unlock();
         }
@@ -139,7 +139,7 @@ final class Tokens {
             token = op.token();
             boolean direct = posting.start(op, true);
             assert !direct;
-            claimed = outbound.claim();
+            claimed = pump.claim();
         } finally {
             lock.unlock();
         }

@@ -22,6 +22,7 @@ import org.jspecify.annotations.Nullable;
 final class Undertaker {
     private final ConnectionCore connection;
     private final SpinLock lock;
+    private final Lanes lanes;
     private final Outbound outbound;
     private final LaneKeeper keeper;
     private final Endings endings;
@@ -47,6 +48,7 @@ final class Undertaker {
     Undertaker(ConnectionCore connection) {
         this.connection = connection;
         this.lock = connection.lock;
+        this.lanes = connection.lanes;
         this.outbound = connection.outbound;
         this.keeper = connection.keeper;
         this.endings = connection.endings;
@@ -89,7 +91,7 @@ final class Undertaker {
         if (cause == null || !take()) {
             return;
         }
-        for (LaneState s : outbound.lanes()) {
+        for (LaneState s : lanes.all()) {
             s.dead = true;
             keeper.close(s);
         }
@@ -152,7 +154,7 @@ final class Undertaker {
             do {
                 connection.afterwards();
                 Waiting.pause(round++);
-            } while (!deadline.passed() && failure == null && outbound.isBlocked());
+            } while (!deadline.passed() && failure == null && lanes.isBlocked());
         } finally {
             leaving = null;
         }

@@ -1,0 +1,248 @@
+package io.telpher.internal.engine;
+
+import io.telpher.Connection;
+import io.telpher.spi.Lane;
+import java.lang.invoke.VarHandle;
+import org.jspecify.annotations.Nullable;
+
+/// Gives frames to the lanes. Whoever holds a lane's send token takes the next frame for it out of
+/// [Outbound], until nothing is left or the lane takes no more; a poster that finds the token taken
+/// leaves its work to the holder.
+///
+/// Owns what the send token guards in [LaneState]: the encoded frame, and whether the lane is dirty
+/// or blocked. Called without lock and tokens, but for [#claim], by posting threads and in every
+/// turn.
+final class Pump {
+    private final ConnectionCore connection;
+    private final SpinLock lock;
+    private final Lanes lanes;
+    private final Outbound outbound;
+
+    Pump(ConnectionCore connection) {
+        this.connection = connection;
+        this.lock = connection.lock;
+        this.lanes = connection.lanes;
+        this.outbound = connection.outbound;
+    }
+
+    private boolean hasWork(LaneState s) {
+        return s.encoded || s.dirty || s.blocked || outbound.isQueued(s);
+    }
+
+    /// Sends what can be sent on all lanes.
+    void turn() {
+        for (LaneState s : lanes.all()) {
+            turn(s);
+        }
+    }
+
+    /// Sends what can be sent on one lane, unless somebody else is doing so already: that one will
+    /// see what there is.
+    void turn(LaneState s) {
+        while (!s.dead && hasWork(s)) {
+            if (!s.sendToken.tryTake()) {
+                // The holder looks again after giving the token back; this fence makes it see our
+                // work, or us the free token.
+                VarHandle.fullFence();
+                if (!s.sendToken.tryTake()) {
+                    return;
+                }
+            }
+            long seen;
+            try {
+                seen = pumpHeld(s);
+            } catch (RuntimeException e) {
+                connection.keeper.broken(s, e);
+                return;
+            } finally {
+                s.sendToken.giveBack();
+            }
+            if (seen == outbound.stamp()) {
+                return; // what is left cannot be sent now: confirmations or room have to come first
+            }
+        }
+    }
+
+    /// Lets the poster of a short operation send it itself: takes the first lane's send token, if
+    /// it is free and nothing is left over there, and encodes the next frame. Under the lock.
+    ///
+    /// @return the lane, for [#dispatch], or null
+    @Nullable LaneState claim() {
+        LaneState s = lanes.control();
+        if (s == null || !outbound.hasShort() || !s.sendToken.tryTake()) {
+            return null;
+        }
+        if (!s.encoded && !s.blocked && !s.dirty && !s.staged && !s.dead) {
+            s.encoded = outbound.next(s);
+            if (s.encoded) {
+                return s;
+            }
+        }
+        s.sendToken.giveBack();
+        return null;
+    }
+
+    /// Sends what [#claim] has encoded, and what else there is. Without the lock.
+    void dispatch(LaneState s) {
+        long seen;
+        try {
+            seen = pumpHeld(s);
+        } catch (RuntimeException e) {
+            connection.keeper.broken(s, e);
+            return;
+        } finally {
+            s.sendToken.giveBack();
+        }
+        if (seen != outbound.stamp()) {
+            turn(s);
+        }
+    }
+
+    /// @return the stamp up to which all work was looked at
+    private long pumpHeld(LaneState s) {
+        Lane lane = s.lane;
+        if (s.dead) {
+            return outbound.stamp();
+        }
+        if (s.blocked || s.dirty) {
+            int result = lane.flush();
+            if (result != Lane.OK) {
+                return stopped(s, result);
+            }
+            s.blocked = false;
+            s.dirty = false;
+            s.staged = false;
+        }
+        long seen;
+        while (true) {
+            seen = outbound.stamp();
+            if (!s.encoded) {
+                if (!outbound.isQueued(s)) {
+                    break;
+                }
+                if (s.staged) {
+                    int result = lane.flush();
+                    if (result != Lane.OK) {
+                        return stopped(s, result);
+                    }
+                    s.staged = false;
+                    s.dirty = false;
+                }
+                lock.lock();
+                try {
+                    seen = outbound.stamp();
+                    s.encoded = outbound.next(s);
+                } finally {
+                    lock.unlock();
+                }
+                if (!s.encoded) {
+                    break;
+                }
+            }
+            int result = give(s);
+            if (result == Lane.OK) {
+                s.encoded = false;
+                s.dirty = true;
+                s.framesSent++;
+                s.bytesSent += s.payloadLength;
+                continue;
+            }
+            if (result == Lane.FULL) {
+                int flushed = lane.flush();
+                if (flushed == Lane.OK) {
+                    // Room again: offer the frame once more.
+                    if (give(s) == Lane.OK) {
+                        s.encoded = false;
+                        s.dirty = true;
+                        s.framesSent++;
+                        s.bytesSent += s.payloadLength;
+                        continue;
+                    }
+                    lane.flush();
+                }
+            }
+            return stopped(s, result);
+        }
+        if (s.dirty) {
+            int result = lane.flush();
+            if (result != Lane.OK) {
+                return stopped(s, result);
+            }
+            s.dirty = false;
+            s.staged = false;
+        }
+        return seen;
+    }
+
+    /// Offers the encoded frame to the lane. One whose payload the caller has taken away, by
+    /// closing
+    /// its arena, goes out empty, and only its operation fails.
+    private int give(LaneState s) {
+        try {
+            return send(s);
+        } catch (IllegalStateException | WrongThreadException e) {
+            if (!(s.payloadOwner instanceof Operation op)) {
+                throw e;
+            }
+            lock.lock();
+            try {
+                connection.endings.revokeLater(
+                        op,
+                        Connection.STALE,
+                        "the local memory is not accessible: " + e.getMessage());
+            } finally {
+                lock.unlock();
+            }
+            blank(s, op);
+            return send(s);
+        }
+    }
+
+    private static int send(LaneState s) {
+        return s.lane.send(
+                s.header, 0, s.payload, s.payloadOffset, s.payloadLength, s.payloadOwner);
+    }
+
+    private long stopped(LaneState s, int result) {
+        if (result == Lane.DEAD) {
+            connection.keeper.died(s);
+        } else {
+            s.blocked = true;
+        }
+        return outbound.stamp();
+    }
+
+    /// Empties the frame that a lane has not taken. Under the send token.
+    private void blank(LaneState s, Operation op) {
+        s.blank();
+        lock.lock();
+        try {
+            long sequence = s.sent - 1;
+            LaneState.Sent kind = s.kind(sequence);
+            long offset = s.offset(sequence);
+            int length = s.length(sequence);
+            s.annul(sequence);
+            outbound.dropped(op, kind, offset, length);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /// Makes sure that no lane reads an operation's memory any more. Takes the send tokens one
+    /// after the other; the caller holds neither a token nor the lock.
+    void letGo(Operation op) {
+        for (LaneState s : lanes.all()) {
+            s.sendToken.take();
+            try {
+                if (s.encoded && s.payloadOwner == op) {
+                    blank(s, op);
+                }
+                if (!s.closed) {
+                    s.lane.releaseOutbound(op);
+                }
+            } finally {
+                s.sendToken.giveBack();
+            }
+        }
+    }
+}
