@@ -108,7 +108,7 @@ final class Endings {
         }
         op.drainUntil = System.nanoTime() + connection.endpoint().options().drainLimit().toNanos();
         switch (op.kind) {
-            case WRITE, NOTIFY -> connection.outbound.noteRevoked(op);
+            case WRITE, NOTIFY -> connection.outbound.credits.noteRevoked(op);
             case SEND -> connection.matcher.sendRevoked(op);
             case RECEIVE -> {
                 boolean ours = detail.isEmpty() || reason == Connection.TIMED_OUT;

@@ -385,7 +385,7 @@ final class Inbound implements Receiver {
                     connection
                             .outbound
                             .control(Frame.CREDIT, 0, 0, 0)
-                            .with(Frame.B, large ? 0 : n + Outbound.NOTE_OVERHEAD)
+                            .with(Frame.B, large ? 0 : n + Credits.NOTE_OVERHEAD)
                             .with(Frame.C, large ? 1 : 0));
         } finally {
             connection.lock.unlock();
@@ -462,7 +462,7 @@ final class Inbound implements Receiver {
         try {
             boolean ends = (Frame.flags(h, at) & Frame.COUNTED) != 0;
             if (ends) {
-                connection.outbound.readAnswered();
+                connection.outbound.credits.readAnswered();
             }
             if (reason == 0
                     && (op == null
@@ -543,7 +543,7 @@ final class Inbound implements Receiver {
                 case Frame.WITHDRAW -> matcher.withdraw(a, b, transfer);
                 case Frame.WITHDRAWN -> connection.reports.withdrawn(transfer);
                 case Frame.CREDIT -> {
-                    connection.outbound.credit(a, b, c != 0);
+                    connection.outbound.credits.granted(a, b, c != 0);
                     matcher.resume();
                 }
                 case Frame.REFUSED -> {

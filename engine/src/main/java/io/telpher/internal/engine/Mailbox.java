@@ -39,7 +39,7 @@ final class Mailbox {
     void notified(MemorySegment from, long at, int length) {
         lock.lock();
         try {
-            if (notes.bytes() > Outbound.NOTE_CREDITS) {
+            if (notes.bytes() > Credits.NOTE_BYTES) {
                 connection.violated("more notifications than there are credits");
                 return;
             }
@@ -154,8 +154,8 @@ final class Mailbox {
             outbound.enqueue(outbound.control(Frame.CREDIT, 0, 0, 0).with(Frame.C, 1));
             return true;
         }
-        bytesOwed += length + Outbound.NOTE_OVERHEAD;
-        if (bytesOwed >= Outbound.NOTE_CREDITS / 4) {
+        bytesOwed += length + Credits.NOTE_OVERHEAD;
+        if (bytesOwed >= Credits.NOTE_BYTES / 4) {
             outbound.enqueue(outbound.control(Frame.CREDIT, 0, 0, 0).with(Frame.B, bytesOwed));
             bytesOwed = 0;
             return true;

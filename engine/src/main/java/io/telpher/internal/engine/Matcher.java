@@ -45,6 +45,7 @@ final class Matcher {
 
     private final ConnectionCore connection;
     private final Outbound outbound;
+    private final Credits credits;
     private final LongMap<Channel> channels = new LongMap<>();
     private final ArrayDeque<Channel> starved = new ArrayDeque<>();
     private @Nullable Channel last;
@@ -62,6 +63,7 @@ final class Matcher {
     Matcher(ConnectionCore connection, Outbound outbound) {
         this.connection = connection;
         this.outbound = outbound;
+        this.credits = outbound.credits;
     }
 
     private Channel channel(long tag) {
@@ -108,10 +110,10 @@ final class Matcher {
             matched(channel, op, advert);
             return true;
         }
-        if (outbound.messageCredits == 0) {
+        if (credits.messages == 0) {
             return false;
         }
-        outbound.messageCredits--;
+        credits.messages--;
         channel.sendNext = k + 1;
         if (op.length <= connection.eagerLimit()) {
             op.stage = Operation.Stage.MESSAGE;
@@ -129,7 +131,7 @@ final class Matcher {
             // The advert came before the request went out: it is not needed any more.
             outbound.unqueue(op);
             op.stage = Operation.Stage.WAIT;
-            outbound.messageCredits++;
+            credits.messages++;
         }
         if (advert.capacity < op.length) {
             outbound.enqueue(
@@ -236,7 +238,7 @@ final class Matcher {
         }
         if (message || op.stage == Operation.Stage.REQUEST) {
             op.stage = Operation.Stage.WAIT;
-            outbound.messageCredits++;
+            credits.messages++;
             resume();
         }
     }
@@ -248,7 +250,7 @@ final class Matcher {
         if (kind == LaneState.Sent.MESSAGE) {
             abort(op);
         }
-        outbound.messageCredits++;
+        credits.messages++;
         resume();
     }
 
@@ -454,7 +456,7 @@ final class Matcher {
             }
             return false;
         }
-        if (arrived > 2 * Outbound.MESSAGE_CREDITS) {
+        if (arrived > 2 * Credits.MESSAGES) {
             connection.violated("more messages than there are credits");
             return false;
         }
@@ -479,7 +481,7 @@ final class Matcher {
 
     private void owe() {
         creditsOwed++;
-        if (creditsOwed >= Outbound.MESSAGE_CREDITS / 4) {
+        if (creditsOwed >= Credits.MESSAGES / 4) {
             outbound.enqueue(outbound.control(Frame.CREDIT, 0, 0, 0).with(Frame.A, creditsOwed));
             creditsOwed = 0;
         }

@@ -23,20 +23,8 @@ final class Outbound {
     /// Longest message that travels without a receive being there.
     static final int EAGER = 8 * 1024;
 
-    /// Messages that may be at the peer without having met a receive.
-    static final int MESSAGE_CREDITS = 64;
-
-    /// Bytes of notifications that may wait at the peer.
-    static final int NOTE_CREDITS = 64 * 1024;
-
-    /// What a notification costs beside its bytes.
-    static final int NOTE_OVERHEAD = 16;
-
     /// Longest notification that goes in its tail.
     static final int SHORT_NOTE = 8 * 1024;
-
-    /// Read requests that may be unanswered.
-    static final int READ_CREDITS = 64;
 
     /// Frames of the engine's own that may wait: several for every operation that there can be.
     private static final int MOST_CONTROL = 4 * OperationTable.LIMIT;
@@ -51,12 +39,11 @@ final class Outbound {
             LaneState.Sent kind, @Nullable Object ref, int generation, long offset, int length) {}
 
     private final ConnectionCore connection;
+    final Credits credits;
     private final Lanes lanes;
     private final Encoder encoder;
     private final OperationQueue shortQueue;
     private final OperationQueue bulkQueue;
-    private final OperationQueue readQueue;
-    private final OperationQueue noteQueue;
     private final ArrayDeque<ControlFrame> control = new ArrayDeque<>();
     private final ArrayDeque<ControlFrame> pool = new ArrayDeque<>();
     private final ArrayDeque<ControlFrame> signals = new ArrayDeque<>();
@@ -69,24 +56,13 @@ final class Outbound {
     /// A hint: `resends` holds something.
     private final Hint resending = new Hint();
 
-    int messageCredits = MESSAGE_CREDITS;
-    private int noteCredits = NOTE_CREDITS;
-    private boolean largeNoteOut;
-
-    /// A large notification without a write that is on its way: the next ones wait, to stay in
-    /// order.
-    private @Nullable Operation alone;
-
-    private int readsOut;
-
     Outbound(ConnectionCore connection, Arena arena) {
         this.connection = connection;
         this.lanes = connection.lanes;
         this.encoder = new Encoder(arena);
         this.shortQueue = new OperationQueue(connection.table);
         this.bulkQueue = new OperationQueue(connection.table);
-        this.readQueue = new OperationQueue(connection.table);
-        this.noteQueue = new OperationQueue(connection.table);
+        this.credits = new Credits(connection.table, this);
     }
 
     // --- queues; under the lock ---------------------------------------------------------------
@@ -144,78 +120,6 @@ final class Outbound {
         stamp.count();
     }
 
-    void credit(long messages, long noteBytes, boolean largeNote) {
-        messageCredits += (int) messages;
-        noteCredits += (int) noteBytes;
-        if (largeNote) {
-            largeNoteOut = false;
-        }
-        wakeNotes();
-    }
-
-    private void wakeNotes() {
-        Operation op;
-        while ((op = noteQueue.peek()) != null && admit(op)) {
-            noteQueue.removeFirst();
-            enqueue(op);
-        }
-    }
-
-    /// Gives credit to an operation's notification. Those without a write are admitted in order,
-    /// and what is admitted goes out in order.
-    ///
-    /// @return whether it may go out
-    private boolean admit(Operation op) {
-        if (op.noteCredited) {
-            return true;
-        }
-        boolean notify = op.kind == Operation.Kind.NOTIFY;
-        if (notify && alone != null) {
-            return false;
-        }
-        if (op.noteLength > SHORT_NOTE) {
-            if (largeNoteOut) {
-                return false;
-            }
-            largeNoteOut = true;
-            alone = notify ? op : alone;
-        } else {
-            int cost = op.noteLength + NOTE_OVERHEAD;
-            if (cost > noteCredits) {
-                return false;
-            }
-            noteCredits -= cost;
-        }
-        op.noteCredited = true;
-        return true;
-    }
-
-    /// An operation ends early: its notification does not go out any more, unless it has already.
-    void noteRevoked(Operation op) {
-        if (op.noteCredited && !op.tailSent) {
-            op.noteCredited = false;
-            if (op.noteLength <= SHORT_NOTE) {
-                noteCredits += op.noteLength + NOTE_OVERHEAD;
-            } else {
-                largeNoteOut = false;
-                if (op.noteSent > 0) {
-                    // A tail that notifies of nothing: the peer forgets the parts.
-                    enqueue(control(Frame.TAIL, 0, 0, op.token()));
-                }
-            }
-        }
-        noteGone(op);
-    }
-
-    private void noteGone(Operation op) {
-        if (alone == op) {
-            alone = null;
-        }
-        if (op.noteLength >= 0) {
-            wakeNotes();
-        }
-    }
-
     /// A hint, without the lock: a short operation waits.
     boolean hasShort() {
         return shortQueue.isFilled();
@@ -229,22 +133,6 @@ final class Outbound {
     /// Tells the reader that the rest will not come; counts as its end.
     void abortServe(Operation op, int reason) {
         enqueue(control(Frame.ABORT, 0, -reason, op.peerToken).with(Frame.E, 1));
-    }
-
-    /// An answer to a read has come to its end.
-    void readAnswered() {
-        readsOut--;
-        while (readsOut < READ_CREDITS) {
-            Operation op = readQueue.peek();
-            if (op == null) {
-                return;
-            }
-            readQueue.removeFirst();
-            enqueue(op);
-            if (readsOut + 1 >= READ_CREDITS) {
-                return;
-            }
-        }
     }
 
     // --- sending ------------------------------------------------------------------------------
@@ -399,17 +287,15 @@ final class Outbound {
             }
             case TAIL -> {
                 boolean parts = op.noteSent > 0;
-                if (op.noteLength >= 0 && !admit(op)) {
+                if (op.noteLength >= 0 && !credits.admit(op)) {
                     queue.removeFirst();
-                    noteQueue.add(op);
+                    credits.hold(op);
                     return false;
                 }
                 encoder.tail(op, s, parts);
                 op.tailSent = true;
                 done(op, s, queue, LaneState.Sent.TAIL);
-                if (alone == op) {
-                    noteGone(op);
-                }
+                credits.noteSent(op);
                 return true;
             }
             case MESSAGE -> {
@@ -450,9 +336,9 @@ final class Outbound {
 
     private boolean encodeData(Operation op, LaneState s, OperationQueue queue) {
         boolean read = op.kind == Operation.Kind.READ;
-        if (read && readsOut >= READ_CREDITS) {
+        if (read && !credits.mayRead()) {
             queue.removeFirst();
-            readQueue.add(op);
+            credits.holdRead(op);
             return false;
         }
         long at = op.sent;
@@ -460,7 +346,7 @@ final class Outbound {
         op.sent += n;
         op.started = true;
         if (read) {
-            readsOut++;
+            credits.readSent();
         }
         remember(s, read ? LaneState.Sent.READ : LaneState.Sent.DATA, op, at, n);
         if (op.sent < op.length) {
@@ -555,10 +441,8 @@ final class Outbound {
                     op.noteLength > SHORT_NOTE && op.noteSent < op.noteLength
                             ? Operation.Stage.NOTE
                             : Operation.Stage.TAIL;
-            if (op.noteLength < 0 || (noteQueue.peek() == null && admit(op)) || op.noteCredited) {
+            if (op.noteLength < 0 || credits.mayNotify(op)) {
                 enqueue(op);
-            } else {
-                noteQueue.add(op);
             }
         } else {
             connection.endings.finish(op, Connection.DONE);
@@ -612,7 +496,7 @@ final class Outbound {
                         op.stage = Operation.Stage.WAIT;
                         advanceWrite(op);
                     } else {
-                        noteRevoked(op);
+                        credits.noteRevoked(op);
                         connection.reports.confirmed(op, kind, 0);
                     }
                 } else if (kind == LaneState.Sent.NOP) {
@@ -676,7 +560,7 @@ final class Outbound {
                     abortServe(op, op.isPending() ? Connection.CANCELLED : op.reason);
                 }
             }
-            case READ -> readAnswered();
+            case READ -> credits.readAnswered();
             case MESSAGE, REQUEST -> connection.matcher.unsent(op, kind);
             default -> {}
         }
@@ -685,9 +569,9 @@ final class Outbound {
     /// A frame was not delivered whose operation has ended without waiting for it.
     private void forgotten(LaneState.Sent kind) {
         if (kind == LaneState.Sent.READ) {
-            readAnswered();
+            credits.readAnswered();
         } else if (kind == LaneState.Sent.MESSAGE || kind == LaneState.Sent.REQUEST) {
-            messageCredits++;
+            credits.messages++;
             connection.matcher.resume();
         }
     }
@@ -699,7 +583,7 @@ final class Outbound {
                 n = cut(op, s, r.offset, r.length);
                 if (n < r.length) {
                     if (r.kind == LaneState.Sent.READ) {
-                        readsOut++;
+                        credits.readSent();
                     }
                     resends.addFirst(
                             new Resend(

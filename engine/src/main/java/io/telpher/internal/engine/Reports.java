@@ -121,7 +121,7 @@ final class Reports {
             long sent,
             long capacity) {
         if (readRequest) {
-            outbound.readAnswered();
+            outbound.credits.readAnswered();
         }
         LaneState s = connection.lane(laneIndex);
         if (s == null || sequence <= s.acked || sequence > s.sent) {
@@ -157,7 +157,7 @@ final class Reports {
 
     void aborted(long token, int reason, boolean readRequest) {
         if (readRequest) {
-            outbound.readAnswered();
+            outbound.credits.readAnswered();
         }
         Operation op = table.find(token);
         if (op != null) {

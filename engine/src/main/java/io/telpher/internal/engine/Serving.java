@@ -39,7 +39,7 @@ final class Serving {
         }
         Operation op = take(region, token, base);
         if (op == null) {
-            return running > Outbound.READ_CREDITS ? Connection.BACK_PRESSURED : Connection.STALE;
+            return running > Credits.READS ? Connection.BACK_PRESSURED : Connection.STALE;
         }
         op.region = region;
         op.localOffset = offset;
@@ -100,7 +100,7 @@ final class Serving {
         }
         Operation op = take(region, token, base);
         if (op == null) {
-            return running > Outbound.READ_CREDITS ? Connection.BACK_PRESSURED : Connection.STALE;
+            return running > Credits.READS ? Connection.BACK_PRESSURED : Connection.STALE;
         }
         op.localPieces = MemorySlices.of(region, offsets, lengths);
         op.length = total;
@@ -110,7 +110,7 @@ final class Serving {
 
     private @org.jspecify.annotations.Nullable Operation take(
             RegionImpl region, long token, long base) {
-        if (running > Outbound.READ_CREDITS || !region.enter()) {
+        if (running > Credits.READS || !region.enter()) {
             return null;
         }
         Operation op = table.take();
