@@ -343,7 +343,7 @@ final class LaneKeeper {
         if (!outbound.applied(s, Math.max(upTo, s.acked))) {
             return false;
         }
-        outbound.resendFrom(s);
+        outbound.resending.takeBack(s);
         return true;
     }
 

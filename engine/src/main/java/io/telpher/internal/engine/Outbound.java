@@ -34,12 +34,9 @@ final class Outbound {
     /// An operation gives way to its equals after so many bytes.
     private static final long QUANTUM = 4 << 20;
 
-    /// A frame that has to be made again.
-    private record Resend(
-            LaneState.Sent kind, @Nullable Object ref, int generation, long offset, int length) {}
-
     private final ConnectionCore connection;
     final Credits credits;
+    final Resending resending;
     private final Lanes lanes;
     private final Encoder encoder;
     private final OperationQueue shortQueue;
@@ -47,14 +44,10 @@ final class Outbound {
     private final ArrayDeque<ControlFrame> control = new ArrayDeque<>();
     private final ArrayDeque<ControlFrame> pool = new ArrayDeque<>();
     private final ArrayDeque<ControlFrame> signals = new ArrayDeque<>();
-    private final ArrayDeque<Resend> resends = new ArrayDeque<>(0);
     private final Hint urgentWork = new Hint();
 
     /// Changes, under the lock, whenever there may be more to send than before.
     private final Hint stamp = new Hint();
-
-    /// A hint: `resends` holds something.
-    private final Hint resending = new Hint();
 
     Outbound(ConnectionCore connection, Arena arena) {
         this.connection = connection;
@@ -63,6 +56,7 @@ final class Outbound {
         this.shortQueue = new OperationQueue(connection.table);
         this.bulkQueue = new OperationQueue(connection.table);
         this.credits = new Credits(connection.table, this);
+        this.resending = new Resending(connection, this, encoder);
     }
 
     // --- queues; under the lock ---------------------------------------------------------------
@@ -125,6 +119,11 @@ final class Outbound {
         return shortQueue.isFilled();
     }
 
+    /// There may be more to send than before.
+    void touch() {
+        stamp.count();
+    }
+
     /// Takes an operation out of the queue for short ones.
     void unqueue(Operation op) {
         shortQueue.remove(op);
@@ -144,7 +143,7 @@ final class Outbound {
                 || s.pongDue
                 || (first && (urgentWork.isSet() || shortQueue.isFilled()))
                 || (bulkQueue.isFilled() && lanes.carriesBulk(s))
-                || resending.isSet();
+                || resending.hasWork();
     }
 
     /// @return a number that changes whenever there may be more to send than before
@@ -206,15 +205,9 @@ final class Outbound {
         if (s.fencing || s.sent - s.acked >= LaneState.WINDOW) {
             return false;
         }
-        resending.set(resends.size());
-        while (!resends.isEmpty()) {
-            if (encodeResend(s, leads)) {
-                confirm(s);
-                return true;
-            }
-            if (!resends.isEmpty() && !leads) {
-                break;
-            }
+        if (resending.next(s, leads)) {
+            confirm(s);
+            return true;
         }
         Operation op;
         while (leads && (op = shortQueue.peek()) != null) {
@@ -243,7 +236,7 @@ final class Outbound {
         Frame.set(s.header, Frame.CONFIRM, upTo);
     }
 
-    private static void copyControl(LaneState s, ControlFrame frame) {
+    static void copyControl(LaneState s, ControlFrame frame) {
         MemorySegment.copy(frame.header, 0, s.header, 0, Lane.HEADER);
         Encoder.noPayload(s);
         MemorySegment payload = frame.payload;
@@ -377,7 +370,7 @@ final class Outbound {
     }
 
     /// Marks the frame that ends the data of an operation.
-    private static void markLast(Operation op, LaneState s) {
+    static void markLast(Operation op, LaneState s) {
         switch (op.kind) {
             case SERVE -> addFlags(s, Frame.COUNTED);
             case READ -> {}
@@ -389,7 +382,7 @@ final class Outbound {
         s.header.set(ValueLayout.JAVA_BYTE, 1, (byte) (Frame.flags(s.header, 0) | flags));
     }
 
-    private long cut(Operation op, LaneState s, long at, long limit) {
+    long cut(Operation op, LaneState s, long at, long limit) {
         return switch (op.kind) {
             case WRITE -> encoder.write(op, s, at, limit);
             case READ -> encoder.read(op, s, at, limit);
@@ -467,138 +460,5 @@ final class Outbound {
             long room = Math.max(2L * s.lane.maxPayload(), bytes * 25_000_000 / time);
             s.window = s.window == Long.MAX_VALUE ? room : (s.window + room) / 2;
         }
-    }
-
-    // --- lanes that die; under the lock
-    // -----------------------------------------------------------
-
-    /// Takes back what a dead lane has not delivered. The lane was fenced, or everything counts as
-    /// not delivered.
-    void resendFrom(LaneState s) {
-        resending.set();
-        stamp.count();
-        while (s.acked < s.sent) {
-            long sequence = s.acked;
-            LaneState.Sent kind = s.kind(sequence);
-            Object ref = s.ref(sequence);
-            int generation = s.generation(sequence);
-            long offset = s.offset(sequence);
-            int length = s.length(sequence);
-            s.forget();
-            if (ref instanceof ControlFrame) {
-                resends.addLast(new Resend(kind, ref, generation, offset, length));
-            } else if (ref instanceof Operation op && op.generation == generation) {
-                if (kind == LaneState.Sent.TAIL) {
-                    // Its data may have to go first: the tail waits until that is confirmed.
-                    op.unconfirmed--;
-                    op.tailSent = false;
-                    if (op.isPending()) {
-                        op.stage = Operation.Stage.WAIT;
-                        advanceWrite(op);
-                    } else {
-                        credits.noteRevoked(op);
-                        connection.reports.confirmed(op, kind, 0);
-                    }
-                } else if (kind == LaneState.Sent.NOP) {
-                    op.unconfirmed--;
-                    connection.reports.confirmed(op, kind, 0);
-                } else {
-                    resends.addLast(new Resend(kind, op, generation, offset, length));
-                }
-            } else {
-                forgotten(kind);
-            }
-        }
-    }
-
-    /// @return whether a frame was encoded; the queue's head has been dealt with unless it needs
-    ///     another lane
-    private boolean encodeResend(LaneState s, boolean leads) {
-        Resend r = resends.peekFirst();
-        if (r == null) {
-            return false;
-        }
-        boolean anyLane = r.kind == LaneState.Sent.DATA || r.kind == LaneState.Sent.READ;
-        if (!anyLane && !leads) {
-            return false;
-        }
-        resends.removeFirst();
-        if (r.ref instanceof ControlFrame frame) {
-            copyControl(s, frame);
-            s.remember(LaneState.Sent.CONTROL, frame, 0, 0, 0);
-            return true;
-        }
-        if (!(r.ref instanceof Operation op) || op.generation != r.generation) {
-            forgotten(r.kind);
-            return false;
-        }
-        if (!op.isPending() || (r.kind == LaneState.Sent.REQUEST && op.peerToken != 0)) {
-            dropped(op, r.kind, r.offset, r.length);
-            op.unconfirmed--;
-            connection.reports.confirmed(op, r.kind, 0);
-            return false;
-        }
-        try {
-            encodeAgain(op, r, s);
-            return true;
-        } catch (IllegalStateException e) {
-            connection.endings.revokeLater(
-                    op, Connection.STALE, "the local memory is not accessible: " + e.getMessage());
-            dropped(op, r.kind, r.offset, r.length);
-            op.unconfirmed--;
-            connection.reports.confirmed(op, r.kind, 0);
-            return false;
-        }
-    }
-
-    /// A frame that was cut from an operation does not go out, or not again: whoever would wait for
-    /// what it was to bring about hears of it.
-    void dropped(Operation op, LaneState.Sent kind, long offset, long length) {
-        switch (kind) {
-            case DATA -> {
-                if (op.kind == Operation.Kind.SERVE && offset + length == op.length) {
-                    abortServe(op, op.isPending() ? Connection.CANCELLED : op.reason);
-                }
-            }
-            case READ -> credits.readAnswered();
-            case MESSAGE, REQUEST -> connection.matcher.unsent(op, kind);
-            default -> {}
-        }
-    }
-
-    /// A frame was not delivered whose operation has ended without waiting for it.
-    private void forgotten(LaneState.Sent kind) {
-        if (kind == LaneState.Sent.READ) {
-            credits.readAnswered();
-        } else if (kind == LaneState.Sent.MESSAGE || kind == LaneState.Sent.REQUEST) {
-            credits.messages++;
-            connection.matcher.resume();
-        }
-    }
-
-    private void encodeAgain(Operation op, Resend r, LaneState s) {
-        long n = r.length;
-        switch (r.kind) {
-            case DATA, READ -> {
-                n = cut(op, s, r.offset, r.length);
-                if (n < r.length) {
-                    if (r.kind == LaneState.Sent.READ) {
-                        credits.readSent();
-                    }
-                    resends.addFirst(
-                            new Resend(
-                                    r.kind, op, r.generation, r.offset + n, (int) (r.length - n)));
-                    op.unconfirmed++;
-                }
-                if (r.offset + n == op.length) {
-                    markLast(op, s);
-                }
-            }
-            case NOTE -> n = encoder.notePart(op, s, (int) r.offset);
-            case MESSAGE -> encoder.message(op, s);
-            case REQUEST -> encoder.request(op, s);
-            default -> encoder.stored(op, s);
-        }
-        s.remember(r.kind, op, op.generation, r.offset, (int) n);
     }
 }

@@ -222,7 +222,7 @@ final class Pump {
             long offset = s.offset(sequence);
             int length = s.length(sequence);
             s.annul(sequence);
-            outbound.dropped(op, kind, offset, length);
+            outbound.resending.dropped(op, kind, offset, length);
         } finally {
             lock.unlock();
         }

@@ -1,0 +1,185 @@
+package io.telpher.internal.engine;
+
+import io.telpher.Connection;
+import java.util.ArrayDeque;
+import org.jspecify.annotations.Nullable;
+
+/// Sends again what a dead lane has not delivered. What is left of a lane that was fenced is taken
+/// back frame by frame; each is made anew from its operation, on whichever lane comes first. What
+/// belongs to an operation that has ended does not go out again, and whoever would wait for it
+/// hears of that.
+///
+/// Guarded by the connection's lock, under which everything is called.
+final class Resending {
+    /// A frame that has to be made again.
+    private record Resend(
+            LaneState.Sent kind, @Nullable Object ref, int generation, long offset, int length) {}
+
+    private final ConnectionCore connection;
+    private final Outbound outbound;
+    private final Credits credits;
+    private final Encoder encoder;
+    private final ArrayDeque<Resend> resends = new ArrayDeque<>(0);
+
+    /// A hint: `resends` holds something.
+    private final Hint filled = new Hint();
+
+    Resending(ConnectionCore connection, Outbound outbound, Encoder encoder) {
+        this.connection = connection;
+        this.outbound = outbound;
+        this.credits = outbound.credits;
+        this.encoder = encoder;
+    }
+
+    /// A hint, without the lock.
+    boolean hasWork() {
+        return filled.isSet();
+    }
+
+    /// Takes back what a dead lane has not delivered. The lane was fenced, or everything counts as
+    /// not delivered.
+    void takeBack(LaneState s) {
+        filled.set();
+        outbound.touch();
+        while (s.acked < s.sent) {
+            long sequence = s.acked;
+            LaneState.Sent kind = s.kind(sequence);
+            Object ref = s.ref(sequence);
+            int generation = s.generation(sequence);
+            long offset = s.offset(sequence);
+            int length = s.length(sequence);
+            s.forget();
+            if (ref instanceof ControlFrame) {
+                resends.addLast(new Resend(kind, ref, generation, offset, length));
+            } else if (ref instanceof Operation op && op.generation == generation) {
+                if (kind == LaneState.Sent.TAIL) {
+                    // Its data may have to go first: the tail waits until that is confirmed.
+                    op.unconfirmed--;
+                    op.tailSent = false;
+                    if (op.isPending()) {
+                        op.stage = Operation.Stage.WAIT;
+                        outbound.advanceWrite(op);
+                    } else {
+                        credits.noteRevoked(op);
+                        connection.reports.confirmed(op, kind, 0);
+                    }
+                } else if (kind == LaneState.Sent.NOP) {
+                    op.unconfirmed--;
+                    connection.reports.confirmed(op, kind, 0);
+                } else {
+                    resends.addLast(new Resend(kind, op, generation, offset, length));
+                }
+            } else {
+                forgotten(kind);
+            }
+        }
+    }
+
+    /// Encodes the next frame that has to be made again, if this lane may carry it.
+    ///
+    /// @param leads whether it is the first live lane, which carries everything but bulk data
+    /// @return whether a frame was encoded
+    boolean next(LaneState s, boolean leads) {
+        filled.set(resends.size());
+        while (!resends.isEmpty()) {
+            if (encode(s, leads)) {
+                return true;
+            }
+            if (!resends.isEmpty() && !leads) {
+                return false;
+            }
+        }
+        return false;
+    }
+
+    /// @return whether a frame was encoded; the queue's head has been dealt with unless it needs
+    ///     another lane
+    private boolean encode(LaneState s, boolean leads) {
+        Resend r = resends.peekFirst();
+        if (r == null) {
+            return false;
+        }
+        boolean anyLane = r.kind == LaneState.Sent.DATA || r.kind == LaneState.Sent.READ;
+        if (!anyLane && !leads) {
+            return false;
+        }
+        resends.removeFirst();
+        if (r.ref instanceof ControlFrame frame) {
+            Outbound.copyControl(s, frame);
+            s.remember(LaneState.Sent.CONTROL, frame, 0, 0, 0);
+            return true;
+        }
+        if (!(r.ref instanceof Operation op) || op.generation != r.generation) {
+            forgotten(r.kind);
+            return false;
+        }
+        if (!op.isPending() || (r.kind == LaneState.Sent.REQUEST && op.peerToken != 0)) {
+            dropped(op, r.kind, r.offset, r.length);
+            op.unconfirmed--;
+            connection.reports.confirmed(op, r.kind, 0);
+            return false;
+        }
+        try {
+            encodeAgain(op, r, s);
+            return true;
+        } catch (IllegalStateException e) {
+            connection.endings.revokeLater(
+                    op, Connection.STALE, "the local memory is not accessible: " + e.getMessage());
+            dropped(op, r.kind, r.offset, r.length);
+            op.unconfirmed--;
+            connection.reports.confirmed(op, r.kind, 0);
+            return false;
+        }
+    }
+
+    /// A frame that was cut from an operation does not go out, or not again: whoever would wait for
+    /// what it was to bring about hears of it.
+    void dropped(Operation op, LaneState.Sent kind, long offset, long length) {
+        switch (kind) {
+            case DATA -> {
+                if (op.kind == Operation.Kind.SERVE && offset + length == op.length) {
+                    outbound.abortServe(op, op.isPending() ? Connection.CANCELLED : op.reason);
+                }
+            }
+            case READ -> credits.readAnswered();
+            case MESSAGE, REQUEST -> connection.matcher.unsent(op, kind);
+            default -> {}
+        }
+    }
+
+    /// A frame was not delivered whose operation has ended without waiting for it.
+    private void forgotten(LaneState.Sent kind) {
+        if (kind == LaneState.Sent.READ) {
+            credits.readAnswered();
+        } else if (kind == LaneState.Sent.MESSAGE || kind == LaneState.Sent.REQUEST) {
+            credits.messages++;
+            connection.matcher.resume();
+        }
+    }
+
+    private void encodeAgain(Operation op, Resend r, LaneState s) {
+        long n = r.length;
+        switch (r.kind) {
+            case DATA, READ -> {
+                n = outbound.cut(op, s, r.offset, r.length);
+                if (n < r.length) {
+                    if (r.kind == LaneState.Sent.READ) {
+                        credits.readSent();
+                    }
+                    resends.addFirst(
+                            new Resend(
+                                    r.kind, op, r.generation, r.offset + n, (int) (r.length - n)));
+                    op.unconfirmed++;
+                }
+                if (r.offset + n == op.length) {
+                    Outbound.markLast(op, s);
+                }
+            }
+            case NOTE -> n = encoder.notePart(op, s, (int) r.offset);
+            case MESSAGE -> encoder.message(op, s);
+            case REQUEST -> encoder.request(op, s);
+            default -> encoder.stored(op, s);
+        }
+        s.remember(r.kind, op, op.generation, r.offset, (int) n);
+    }
+}
