@@ -238,7 +238,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
             channel.close();
             return;
         }
-        connector.accepted(from, channel);
+        connector.reception().accepted(from, channel);
     }
 
     @Override
@@ -459,7 +459,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         }
         closeTransports();
         control.shutdown();
-        connector.close();
+        connector.reception().close();
         Progress.release(progress);
         if (busy != null) {
             throw busy;

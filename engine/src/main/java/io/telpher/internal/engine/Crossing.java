@@ -1,0 +1,160 @@
+package io.telpher.internal.engine;
+
+import io.telpher.TelpherException;
+import io.telpher.spi.Deadline;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.jspecify.annotations.Nullable;
+
+/// Connects that cross. When two endpoints connect to each other at the same time, the attempt of
+/// the lower incarnation counts: it tells the other one to yield, and both callers get the one
+/// connection. A connection that the peer has made and nobody has accepted yet serves a `connect`
+/// to that peer too.
+///
+/// Everything is guarded by `this`; threads that connect wait on it while a connection of the same
+/// peer is being set up from the other side.
+final class Crossing {
+    /// A connect that is under way.
+    static final class Pending {
+        final long peer;
+        final CompletableFuture<ConnectionCore> result = new CompletableFuture<>();
+
+        /// How many connections of the peer are being set up that would serve this one. Guarded by
+        /// its `Crossing`, like the next.
+        int claims;
+
+        /// Its own attempt has succeeded.
+        boolean committed;
+
+        Pending(long peer) {
+            this.peer = peer;
+        }
+    }
+
+    /// A connection that is being set up from the other side.
+    ///
+    /// @param served the connect that it serves too
+    record Arrival(long peer, @Nullable Pending served) {}
+
+    private final EndpointImpl endpoint;
+    private final List<Pending> pending = new ArrayList<>();
+
+    /// Incarnations whose connections are being set up from the other side.
+    private final List<Long> arriving = new ArrayList<>();
+
+    Crossing(EndpointImpl endpoint) {
+        this.endpoint = endpoint;
+    }
+
+    // --- for who connects -----------------------------------------------------------------------
+
+    /// Begins a connect; [#leave] must follow, unless there is a connection already.
+    ///
+    /// @return one that the peer has made and nobody has accepted
+    synchronized @Nullable ConnectionCore enter(Pending mine, Deadline deadline) {
+        if (mine.peer != 0) {
+            awaitArrival(mine.peer, deadline);
+            for (ConnectionCore waiting : endpoint.acceptQueue()) {
+                if (waiting.peerAddress().incarnation() == mine.peer
+                        && !waiting.isOver()
+                        && endpoint.acceptQueue().remove(waiting)) {
+                    return waiting;
+                }
+            }
+        }
+        pending.add(mine);
+        return null;
+    }
+
+    synchronized void leave(Pending mine) {
+        pending.remove(mine);
+    }
+
+    /// A connection from that peer that is being set up is about to be in the accept queue. Under
+    /// `this`.
+    private void awaitArrival(long peer, Deadline deadline) {
+        try {
+            while (arriving.contains(peer) && !deadline.passed()) {
+                wait(Math.max(1, deadline.leftMillis()));
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new TelpherException.Cancelled("interrupted while connecting");
+        }
+    }
+
+    /// Both sides may get here at the same time, when the peer's attempt has come through and this
+    /// one was under way: the peer's counts.
+    ///
+    /// @return false when there is a connection already
+    synchronized boolean commit(Pending mine, Deadline deadline) {
+        try {
+            while (mine.claims > 0 && !mine.result.isDone() && !deadline.passed()) {
+                wait(Math.max(1, deadline.leftMillis()));
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new TelpherException.Cancelled("interrupted while connecting");
+        }
+        mine.committed = !mine.result.isDone();
+        return mine.committed;
+    }
+
+    /// Waits for the connection that the peer makes.
+    ConnectionCore await(Pending mine, Deadline deadline) {
+        try {
+            return mine.result.get(Math.max(deadline.left(), 0), TimeUnit.NANOSECONDS);
+        } catch (TimeoutException e) {
+            throw new TelpherException.TimedOut(
+                    "the peer connects at the same time, but its attempt did not arrive in time");
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new TelpherException.Cancelled("interrupted while connecting");
+        } catch (ExecutionException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    // --- for who is connected to ----------------------------------------------------------------
+
+    /// A peer wants to connect. [#handOver] may follow, [#end] must.
+    ///
+    /// @return null when it has to yield to this side's own attempt
+    synchronized @Nullable Arrival begin(long peer) {
+        Pending served = null;
+        for (Pending one : pending) {
+            if (one.peer == peer && peer != 0 && !one.result.isDone() && !one.committed) {
+                served = one;
+                break;
+            }
+        }
+        if (served != null && Long.compareUnsigned(endpoint.incarnation(), peer) < 0) {
+            return null;
+        }
+        arriving.add(peer);
+        if (served != null) {
+            served.claims++;
+        }
+        return new Arrival(peer, served);
+    }
+
+    /// Gives the connection to the connect that it serves, or to whoever accepts.
+    synchronized void handOver(Arrival arrival, ConnectionCore connection) {
+        Pending served = arrival.served;
+        if (served == null || !pending.contains(served) || !served.result.complete(connection)) {
+            endpoint.acceptQueue().add(connection);
+        }
+    }
+
+    synchronized void end(Arrival arrival) {
+        arriving.remove(arrival.peer);
+        if (arrival.served != null) {
+            arrival.served.claims--;
+        }
+        notifyAll();
+    }
+}

@@ -1,0 +1,171 @@
+package io.telpher.internal.engine;
+
+import io.telpher.TelpherException;
+import io.telpher.internal.wire.AddressCodec;
+import io.telpher.internal.wire.Handshake;
+import io.telpher.spi.Channel;
+import io.telpher.spi.Deadline;
+import io.telpher.spi.PeerAddress;
+import io.telpher.spi.Role;
+import java.time.Duration;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/// Adds lanes to a connection that this side has made: whatever other routes lead to the peer. Used
+/// by the thread that connects; each lane joins on a control thread.
+final class Joining {
+    /// How long `connect` waits for the lanes beside the first.
+    private static final Duration JOIN_GRACE = Duration.ofMillis(500);
+
+    private final EndpointImpl endpoint;
+    private final Dialler dialler;
+
+    Joining(EndpointImpl endpoint, Dialler dialler) {
+        this.endpoint = endpoint;
+        this.dialler = dialler;
+    }
+
+    /// Lets every other route that leads to the peer become lanes. Waits for them for a moment;
+    /// late ones join in the background.
+    void join(
+            AddressCodec.Address peer,
+            ConnectionCore connection,
+            Dialler.Dialled first,
+            int left,
+            LinkedBlockingQueue<Dialler.Dialled> dialled,
+            Deadline deadline) {
+        AddressCodec.Address target =
+                new AddressCodec.Address(
+                        peer.secret(),
+                        new PeerAddress(
+                                connection.peerAddress().incarnation(),
+                                peer.peer().host(),
+                                peer.locators()));
+        AtomicInteger nextLane = new AtomicInteger(1);
+        int sockets = endpoint.options().maxSockets() - 1;
+        int own = Math.min(first.route().lanes(), sockets);
+        CountDownLatch done = new CountDownLatch(own + left);
+        for (int i = 0; i < own; i++) {
+            endpoint.control()
+                    .execute(
+                            () -> {
+                                try {
+                                    joinOne(
+                                            target,
+                                            connection,
+                                            dialler.dial(first.by(), first.route(), deadline),
+                                            nextLane.getAndIncrement(),
+                                            deadline);
+                                } finally {
+                                    done.countDown();
+                                }
+                            });
+        }
+        for (int i = 0; i < left; i++) {
+            endpoint.control()
+                    .execute(
+                            () -> {
+                                try {
+                                    joinRoute(
+                                            target,
+                                            connection,
+                                            dialled,
+                                            nextLane,
+                                            sockets,
+                                            deadline);
+                                } finally {
+                                    done.countDown();
+                                }
+                            });
+        }
+        try {
+            boolean all =
+                    done.await(Math.max(0, deadline.or(JOIN_GRACE).left()), TimeUnit.NANOSECONDS);
+            if (!all) {
+                connection.note("more lanes are still joining");
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private void joinRoute(
+            AddressCodec.Address target,
+            ConnectionCore connection,
+            LinkedBlockingQueue<Dialler.Dialled> dialled,
+            AtomicInteger nextLane,
+            int sockets,
+            Deadline deadline) {
+        Dialler.Dialled next;
+        try {
+            next = dialled.poll(Math.max(0, deadline.left()) + 100_000_000, TimeUnit.NANOSECONDS);
+        } catch (InterruptedException e) {
+            return;
+        }
+        if (next == null) {
+            return;
+        }
+        Channel channel = next.channel();
+        int lanes = next.route().lanes();
+        if (channel == null || lanes == 0) {
+            if (channel != null) {
+                channel.close();
+            }
+            connection.note(
+                    next.route().text()
+                            + (channel == null ? ": " + next.failure() : ": works, not needed"));
+            return;
+        }
+        for (int i = 0; i < lanes; i++) {
+            int lane = nextLane.getAndIncrement();
+            if (lane > sockets) {
+                if (i == 0) {
+                    channel.close();
+                }
+                connection.note(next.route().text() + ": not used, maxSockets is reached");
+                return;
+            }
+            joinOne(
+                    target,
+                    connection,
+                    i == 0 ? next : dialler.dial(next.by(), next.route(), deadline),
+                    lane,
+                    deadline);
+        }
+    }
+
+    private void joinOne(
+            AddressCodec.Address target,
+            ConnectionCore connection,
+            Dialler.Dialled by,
+            int lane,
+            Deadline deadline) {
+        Channel channel = by.channel();
+        if (channel == null) {
+            connection.note(by.route().text() + ": " + by.failure());
+            return;
+        }
+        try {
+            AddressCodec.Address found =
+                    dialler.initiate(
+                            Handshake.Purpose.JOIN,
+                            lane,
+                            connection.id(),
+                            target,
+                            channel,
+                            deadline);
+            connection.add(
+                    by.by().link(channel, Role.INITIATOR, found.peer(), deadline),
+                    lane,
+                    by.route().text() + ": joined as lane " + lane);
+        } catch (Handshake.Refused e) {
+            channel.close();
+            connection.note(by.route().text() + ": the peer answered " + e.status());
+        } catch (TelpherException e) {
+            channel.close();
+            connection.note(by.route().text() + ": " + e.getMessage());
+        }
+    }
+}
