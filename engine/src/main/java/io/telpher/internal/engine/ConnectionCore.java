@@ -75,7 +75,7 @@ final class ConnectionCore {
     private long polls;
 
     /// What the progress thread knows of this connection; its own.
-    final Progress.Watch watch;
+    final Watch watch;
 
     ConnectionCore(EndpointImpl endpoint, long id, EndpointAddress peer) {
         this.endpoint = endpoint;
@@ -98,7 +98,7 @@ final class ConnectionCore {
         this.names = new Names(this);
         this.posting = new Posting(this);
         this.tokens = new Tokens(this, posting);
-        this.watch = new Progress.Watch(this);
+        this.watch = new Watch(this);
     }
 
     long spinNanos() {
@@ -170,7 +170,7 @@ final class ConnectionCore {
     }
 
     void unwatch(LaneState s) {
-        progress.unwatch(s);
+        progress.sources().unwatch(s);
     }
 
     int eagerLimit() {

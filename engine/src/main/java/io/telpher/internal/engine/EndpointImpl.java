@@ -259,12 +259,12 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
 
     @Override
     public void watch(int descriptor, Runnable ready) {
-        progress.watch(descriptor, ready);
+        progress.sources().watch(descriptor, ready);
     }
 
     @Override
     public void unwatch(int descriptor) {
-        progress.unwatch(descriptor);
+        progress.sources().unwatch(descriptor);
     }
 
     // --- the caller's side

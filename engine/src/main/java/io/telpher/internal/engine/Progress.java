@@ -1,22 +1,14 @@
 package io.telpher.internal.engine;
 
-import io.telpher.internal.ffi.linux.Descriptors;
-import io.telpher.internal.ffi.linux.Epoll;
-import io.telpher.internal.ffi.linux.Errno;
-import io.telpher.internal.ffi.linux.EventFd;
-import java.lang.foreign.Arena;
 import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.HashMap;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
-import java.util.concurrent.atomic.AtomicBoolean;
 import org.jspecify.annotations.Nullable;
 
 /// The one thread of this process that makes progress when nobody else does. It parks in one epoll.
 ///
-/// A connection is in one of three conditions, which only this thread changes:
+/// A connection is in one of three conditions, which only this thread changes (its [Watch]):
 /// - *active*: this thread polls it, spinning for a while after the last frame;
 /// - *armed*: its lanes are parked, and an event of the epoll makes it active;
 /// - *leased*: waiting threads are polling it (its `polls` grows). Nothing is armed, so that
@@ -35,52 +27,7 @@ final class Progress implements Runnable {
 
     private static @Nullable Progress shared;
 
-    private enum Condition {
-        ACTIVE,
-        ARMED,
-        LEASED
-    }
-
-    /// This thread's view of a connection.
-    static final class Watch {
-        final ConnectionCore connection;
-        volatile Condition condition = Condition.ARMED;
-
-        /// It is in the queue of those to be looked after.
-        final AtomicBoolean asked = new AtomicBoolean();
-
-        long pollsSeen = -1;
-        long quietSince;
-
-        Watch(ConnectionCore connection) {
-            this.connection = connection;
-        }
-    }
-
-    /// What an event of the epoll stands for.
-    ///
-    /// @param key what the epoll reports: index in the low half, a number of its own in the high
-    ///     half, so that a late event finds nobody
-    private record Source(
-            long key,
-            int descriptor,
-            @Nullable Runnable ready,
-            @Nullable LaneState lane,
-            @Nullable Watch of) {}
-
-    private final Arena arena = Arena.ofShared();
-    private final int epoll;
-    private final int bell;
-    private final Epoll.Events events = new Epoll.Events(arena, 64);
-
-    /// Guards changes of `sources` and `byDescriptor`, and the descriptors' end.
-    private final Object gate = new Object();
-
-    /// By index; looked at without the gate.
-    private volatile @Nullable Source[] sources = new Source[64];
-
-    private final HashMap<Integer, Source> byDescriptor = new HashMap<>();
-    private int sourcesMade;
+    private final Sources sources = new Sources();
     private final CopyOnWriteArrayList<ConnectionCore> connections = new CopyOnWriteArrayList<>();
     private final ConcurrentLinkedQueue<Watch> asked = new ConcurrentLinkedQueue<>();
     private final List<Watch> active = new ArrayList<>();
@@ -88,9 +35,6 @@ final class Progress implements Runnable {
     private final Thread thread;
     private int users;
     private volatile boolean stopped;
-
-    /// The descriptors are closed; guarded by `gate`.
-    private boolean gone;
 
     /// The thread sleeps long: who posts something with a deadline must wake it.
     private volatile boolean slow;
@@ -100,19 +44,12 @@ final class Progress implements Runnable {
     private long nextTick;
 
     private Progress() {
-        epoll = check("epoll_create1", Epoll.create());
-        bell = check("eventfd", EventFd.create());
-        check("epoll_ctl", Epoll.add(epoll, bell, Epoll.EPOLLIN, 0));
         thread = new Thread(this, "telpher-progress");
         thread.setDaemon(true);
     }
 
-    private static int check(String call, int result) {
-        if (result < 0) {
-            throw new io.telpher.TelpherException.NativeFailure(
-                    call, -result, Errno.describe(result));
-        }
-        return result;
+    Sources sources() {
+        return sources;
     }
 
     /// The process's progress thread; starts it for the first user.
@@ -149,80 +86,7 @@ final class Progress implements Runnable {
     private void ring() {
         if (!rung) {
             rung = true;
-            synchronized (gate) {
-                // Late callers must not write to whatever has the descriptor's number by then.
-                if (!gone) {
-                    EventFd.signal(bell);
-                }
-            }
-        }
-    }
-
-    // --- descriptors of transports --------------------------------------------------------------
-
-    void watch(int descriptor, Runnable ready) {
-        long ignored = register(descriptor, ready, null, null, Epoll.EPOLLIN | Epoll.EPOLLRDHUP);
-        assert ignored >= 0;
-    }
-
-    /// @return the source's key, 0 when the thread has ended
-    private long register(
-            int descriptor,
-            @Nullable Runnable ready,
-            @Nullable LaneState lane,
-            @Nullable Watch of,
-            int what) {
-        synchronized (gate) {
-            if (gone) {
-                return 0;
-            }
-            int index = freeIndex();
-            long key = index | (long) (++sourcesMade & 0x7fff_ffff) << 32;
-            Source source = new Source(key, descriptor, ready, lane, of);
-            put(index, source);
-            int result = Epoll.add(epoll, descriptor, what, key);
-            if (result < 0) {
-                put(index, null);
-                check("epoll_ctl(ADD, " + descriptor + ")", result);
-            }
-            byDescriptor.put(descriptor, source);
-            return key;
-        }
-    }
-
-    /// Index 0 is the bell's.
-    private int freeIndex() {
-        @Nullable Source[] all = sources;
-        for (int i = 1; i < all.length; i++) {
-            if (all[i] == null) {
-                return i;
-            }
-        }
-        sources = Arrays.copyOf(all, all.length * 2);
-        return all.length;
-    }
-
-    private void put(int index, @Nullable Source source) {
-        @Nullable Source[] all = sources;
-        all[index] = source;
-        sources = all; // publishes the element
-    }
-
-    private @Nullable Source source(long key) {
-        @Nullable Source[] all = sources;
-        int index = (int) key;
-        Source source = index < all.length ? all[index] : null;
-        return source != null && source.key == key ? source : null;
-    }
-
-    void unwatch(int descriptor) {
-        synchronized (gate) {
-            Source source = byDescriptor.remove(descriptor);
-            if (source != null && !gone) {
-                put((int) source.key, null);
-                int ignored = Epoll.remove(epoll, descriptor); // it may be closed already
-                assert ignored <= 0;
-            }
+            sources.ring();
         }
     }
 
@@ -242,7 +106,8 @@ final class Progress implements Runnable {
     /// A lane waits for its link to drain, or a thread is about to park: this thread must look
     /// after the connection.
     void attend(ConnectionCore connection) {
-        if (Thread.currentThread() != thread && connection.watch.condition != Condition.LEASED) {
+        if (Thread.currentThread() != thread
+                && connection.watch.condition != Watch.Condition.LEASED) {
             askFor(connection);
         }
     }
@@ -266,14 +131,6 @@ final class Progress implements Runnable {
         }
     }
 
-    void unwatch(LaneState s) {
-        int descriptor = s.watched;
-        if (descriptor >= 0) {
-            s.watched = -1;
-            unwatch(descriptor);
-        }
-    }
-
     // --- the thread -----------------------------------------------------------------------------
 
     @Override
@@ -288,12 +145,7 @@ final class Progress implements Runnable {
                 }
             }
         } finally {
-            synchronized (gate) {
-                gone = true;
-                Descriptors.close(bell);
-                Descriptors.close(epoll);
-            }
-            arena.close();
+            sources.close();
         }
     }
 
@@ -301,20 +153,19 @@ final class Progress implements Runnable {
         takeAsked();
         boolean worked = serveActive();
         int timeout = worked || !active.isEmpty() ? 0 : timeout();
-        int n = Epoll.await(epoll, events, timeout);
+        int n = sources.await(timeout);
         for (int i = 0; i < n; i++) {
-            long key = events.data(i);
-            if (key == 0) {
+            long key = sources.key(i);
+            if (key == Sources.BELL) {
                 // First drained, then cleared: who rings in between is in the queues that are
                 // looked at next.
-                long ignored = EventFd.drain(bell);
-                assert ignored < Long.MAX_VALUE;
+                sources.drain();
                 rung = false;
                 quietTicks = 0;
                 nextTick = Math.min(nextTick, System.nanoTime() + TICK_MILLIS * 1_000_000L);
                 continue;
             }
-            Source source = source(key);
+            Sources.Source source = sources.source(key);
             if (source == null) {
                 continue;
             }
@@ -332,15 +183,15 @@ final class Progress implements Runnable {
         }
     }
 
-    private void happened(Source source) {
-        Runnable ready = source.ready;
+    private void happened(Sources.Source source) {
+        Runnable ready = source.ready();
         if (ready != null) {
             ready.run();
         }
-        LaneState lane = source.lane;
-        Watch watch = source.of;
+        LaneState lane = source.lane();
+        Watch watch = source.of();
         if (lane != null && watch != null) {
-            unpark(lane);
+            Watch.unpark(lane);
             makeActive(watch);
         }
     }
@@ -374,11 +225,11 @@ final class Progress implements Runnable {
     }
 
     private void makeActive(Watch watch) {
-        if (watch.condition != Condition.ACTIVE) {
-            if (watch.condition == Condition.LEASED) {
+        if (watch.condition != Watch.Condition.ACTIVE) {
+            if (watch.condition == Watch.Condition.LEASED) {
                 leased.remove(watch);
             }
-            watch.condition = Condition.ACTIVE;
+            watch.condition = Watch.Condition.ACTIVE;
             active.add(watch);
         }
         watch.quietSince = 0;
@@ -392,7 +243,7 @@ final class Progress implements Runnable {
             if (connection.isOver()) {
                 connection.afterwards();
                 active.remove(i);
-                watch.condition = Condition.ARMED;
+                watch.condition = Watch.Condition.ARMED;
                 continue;
             }
             if (turn(connection) > 0) {
@@ -407,10 +258,10 @@ final class Progress implements Runnable {
             if (connection.polls() != watch.pollsSeen && connection.waiters.isEmpty()) {
                 // Somebody polls: leave it to them.
                 watch.pollsSeen = connection.polls();
-                watch.condition = Condition.LEASED;
+                watch.condition = Watch.Condition.LEASED;
                 leased.add(watch);
                 active.remove(i);
-            } else if (now - watch.quietSince >= connection.spinNanos() && arm(watch)) {
+            } else if (now - watch.quietSince >= connection.spinNanos() && watch.arm(sources)) {
                 active.remove(i);
             } else {
                 Thread.yield();
@@ -437,65 +288,13 @@ final class Progress implements Runnable {
         return Thread.currentThread() == thread;
     }
 
-    /// Parks all lanes of a connection.
-    ///
-    /// @return false when there is something to do after all
-    private boolean arm(Watch watch) {
-        ConnectionCore connection = watch.connection;
-        watch.condition = Condition.ARMED;
-        for (LaneState s : connection.lanes.all()) {
-            if (s.dead) {
-                continue;
-            }
-            s.pollToken.take();
-            try {
-                if (s.closed) {
-                    continue;
-                }
-                if (!s.lane.park()) {
-                    watch.condition = Condition.ACTIVE;
-                    return false;
-                }
-                s.parked = true;
-                armDescriptor(s, watch);
-            } finally {
-                s.pollToken.giveBack();
-            }
-        }
-        return true;
-    }
-
-    private void armDescriptor(LaneState s, Watch watch) {
-        boolean write = s.blocked && s.lane.wantsWrite();
-        int what = Epoll.EPOLLIN | Epoll.EPOLLONESHOT | (write ? Epoll.EPOLLOUT : 0);
-        int descriptor = s.lane.descriptor();
-        if (s.watched < 0) {
-            s.watched = descriptor;
-            s.watchKey = register(descriptor, null, s, watch, what);
-        } else {
-            check("epoll_ctl(MOD)", Epoll.modify(epoll, descriptor, what, s.watchKey));
-        }
-    }
-
-    private static void unpark(LaneState s) {
-        s.pollToken.take();
-        try {
-            if (s.parked && !s.closed) {
-                s.parked = false;
-                s.lane.unpark();
-            }
-        } finally {
-            s.pollToken.giveBack();
-        }
-    }
-
     private void checkLeases() {
         for (int i = leased.size() - 1; i >= 0; i--) {
             Watch watch = leased.get(i);
             long polls = watch.connection.polls();
             if (polls == watch.pollsSeen || !watch.connection.waiters.isEmpty()) {
                 leased.remove(i);
-                watch.condition = Condition.ACTIVE;
+                watch.condition = Watch.Condition.ACTIVE;
                 watch.quietSince = 0;
                 active.add(watch);
             } else {

@@ -1,0 +1,189 @@
+package io.telpher.internal.engine;
+
+import io.telpher.TelpherException;
+import io.telpher.internal.ffi.linux.Descriptors;
+import io.telpher.internal.ffi.linux.Epoll;
+import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.ffi.linux.EventFd;
+import java.lang.foreign.Arena;
+import java.util.Arrays;
+import java.util.HashMap;
+import org.jspecify.annotations.Nullable;
+
+/// What the progress thread waits for: one epoll, with the descriptors of transports, those of
+/// parked lanes, and a bell by which other threads wake it.
+///
+/// Any thread may watch, unwatch and ring; the progress thread alone waits, looks up and closes.
+/// Changes, and the descriptors' end, are guarded by `gate`, within which nothing else is taken.
+final class Sources {
+    /// What an event of the epoll stands for.
+    ///
+    /// @param key what the epoll reports: index in the low half, a number of its own in the high
+    ///     half, so that a late event finds nobody
+    record Source(
+            long key,
+            int descriptor,
+            @Nullable Runnable ready,
+            @Nullable LaneState lane,
+            @Nullable Watch of) {}
+
+    /// The key of the bell.
+    static final long BELL = 0;
+
+    private final Arena arena = Arena.ofShared();
+    private final int epoll;
+    private final int bell;
+    private final Epoll.Events events = new Epoll.Events(arena, 64);
+    private final Object gate = new Object();
+
+    /// By index; looked at without the gate.
+    private volatile @Nullable Source[] sources = new Source[64];
+
+    private final HashMap<Integer, Source> byDescriptor = new HashMap<>();
+    private int sourcesMade;
+
+    /// The descriptors are closed.
+    private boolean gone;
+
+    Sources() {
+        epoll = check("epoll_create1", Epoll.create());
+        bell = check("eventfd", EventFd.create());
+        check("epoll_ctl", Epoll.add(epoll, bell, Epoll.EPOLLIN, BELL));
+    }
+
+    // --- what is watched ------------------------------------------------------------------------
+
+    /// Runs `ready` on the progress thread whenever a descriptor has something to read.
+    void watch(int descriptor, Runnable ready) {
+        long ignored = register(descriptor, ready, null, null, Epoll.EPOLLIN | Epoll.EPOLLRDHUP);
+        assert ignored >= 0;
+    }
+
+    /// @return the source's key, 0 when the thread has ended
+    private long register(
+            int descriptor,
+            @Nullable Runnable ready,
+            @Nullable LaneState lane,
+            @Nullable Watch of,
+            int what) {
+        synchronized (gate) {
+            if (gone) {
+                return 0;
+            }
+            int index = freeIndex();
+            long key = index | (long) (++sourcesMade & 0x7fff_ffff) << 32;
+            Source source = new Source(key, descriptor, ready, lane, of);
+            put(index, source);
+            int result = Epoll.add(epoll, descriptor, what, key);
+            if (result < 0) {
+                put(index, null);
+                check("epoll_ctl(ADD, " + descriptor + ")", result);
+            }
+            byDescriptor.put(descriptor, source);
+            return key;
+        }
+    }
+
+    /// Index 0 is the bell's.
+    private int freeIndex() {
+        @Nullable Source[] all = sources;
+        for (int i = 1; i < all.length; i++) {
+            if (all[i] == null) {
+                return i;
+            }
+        }
+        sources = Arrays.copyOf(all, all.length * 2);
+        return all.length;
+    }
+
+    private void put(int index, @Nullable Source source) {
+        @Nullable Source[] all = sources;
+        all[index] = source;
+        sources = all; // publishes the element
+    }
+
+    /// @return what an event stands for, or null when that is gone
+    @Nullable Source source(long key) {
+        @Nullable Source[] all = sources;
+        int index = (int) key;
+        Source source = index < all.length ? all[index] : null;
+        return source != null && source.key == key ? source : null;
+    }
+
+    private static int check(String call, int result) {
+        if (result < 0) {
+            throw new TelpherException.NativeFailure(call, -result, Errno.describe(result));
+        }
+        return result;
+    }
+
+    void unwatch(int descriptor) {
+        synchronized (gate) {
+            Source source = byDescriptor.remove(descriptor);
+            if (source != null && !gone) {
+                put((int) source.key, null);
+                int ignored = Epoll.remove(epoll, descriptor); // it may be closed already
+                assert ignored <= 0;
+            }
+        }
+    }
+
+    /// Watches a lane for one event. Under its poll token.
+    void arm(LaneState s, Watch watch) {
+        boolean write = s.blocked && s.lane.wantsWrite();
+        int what = Epoll.EPOLLIN | Epoll.EPOLLONESHOT | (write ? Epoll.EPOLLOUT : 0);
+        int descriptor = s.lane.descriptor();
+        if (s.watched < 0) {
+            s.watched = descriptor;
+            s.watchKey = register(descriptor, null, s, watch, what);
+        } else {
+            check("epoll_ctl(MOD)", Epoll.modify(epoll, descriptor, what, s.watchKey));
+        }
+    }
+
+    /// A lane is about to be closed. Under its poll token.
+    void unwatch(LaneState s) {
+        int descriptor = s.watched;
+        if (descriptor >= 0) {
+            s.watched = -1;
+            unwatch(descriptor);
+        }
+    }
+
+    // --- waiting --------------------------------------------------------------------------------
+
+    /// @param timeout in milliseconds, -1 for ever
+    /// @return how many events there are
+    int await(int timeout) {
+        return Epoll.await(epoll, events, timeout);
+    }
+
+    /// @return the key of an event
+    long key(int event) {
+        return events.data(event);
+    }
+
+    void ring() {
+        synchronized (gate) {
+            // Late callers must not write to whatever has the descriptor's number by then.
+            if (!gone) {
+                EventFd.signal(bell);
+            }
+        }
+    }
+
+    /// Takes notice of the bell.
+    void drain() {
+        long ignored = EventFd.drain(bell);
+        assert ignored < Long.MAX_VALUE;
+    }
+
+    void close() {
+        synchronized (gate) {
+            gone = true;
+            Descriptors.close(bell);
+            Descriptors.close(epoll);
+        }
+        arena.close();
+    }
+}
