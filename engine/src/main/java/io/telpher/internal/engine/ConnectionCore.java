@@ -60,7 +60,10 @@ final class ConnectionCore {
     private final Progress progress;
     private final long spinNanos;
     private final EndpointAddress peer;
+
+    /// For [#explain()]; guarded by the lock.
     private final List<String> notesOnPaths = new ArrayList<>();
+
     /// A racy count.
     private int idleTurns;
 

@@ -10,6 +10,9 @@ import io.telpher.spi.Lane;
 /// A lane that died is closed at once. What it had not confirmed goes out again on the others only
 /// after the peer has closed it too and said how far it came (`FENCE`, `FENCED`): nothing is ever
 /// on two lanes. The last lane's end is the connection's.
+///
+/// Polling runs under each lane's poll token, fencing and liveness under the connection's lock, in
+/// the turns of whichever thread makes progress; [#settle] and [#letGo] take tokens themselves.
 final class LaneKeeper {
     private static final System.Logger LOG = System.getLogger("io.telpher");
     private static final int BATCH = 64;

@@ -9,9 +9,12 @@ import java.lang.foreign.ValueLayout;
 import java.util.ArrayDeque;
 import org.jspecify.annotations.Nullable;
 
-/// The sending half of a connection: decides which frame goes out next on which lane, remembers
-/// what was sent until the peer has confirmed it, and sends again what a dead lane has not
-/// delivered.
+/// The sending half of a connection: owns the queues, decides which frame goes out next on which
+/// lane, and settles what the peer confirms. What has to wait for the peer is in [Credits], what a
+/// dead lane has not delivered in [Resending], the giving of frames to lanes in [Pump].
+///
+/// Guarded by the connection's lock, under which everything is called; hints alone are read
+/// without. Encoding a frame needs the lane's send token besides.
 ///
 /// Lanes pull: whoever has a lane's send token takes the next frame from the queues, so that a fast
 /// lane takes more and a slow one never holds up the others. Control and short operations go over

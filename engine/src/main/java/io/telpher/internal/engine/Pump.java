@@ -175,8 +175,7 @@ final class Pump {
     }
 
     /// Offers the encoded frame to the lane. One whose payload the caller has taken away, by
-    /// closing
-    /// its arena, goes out empty, and only its operation fails.
+    /// closing its arena, goes out empty, and only its operation fails.
     private int give(LaneState s) {
         try {
             return send(s);

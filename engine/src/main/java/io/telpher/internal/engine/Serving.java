@@ -6,7 +6,8 @@ import io.telpher.internal.wire.Frame;
 import java.lang.foreign.MemorySegment;
 
 /// Answers to the peer's read requests: operations that send from a region. Guarded by the
-/// connection's lock.
+/// connection's lock, which lanes that bring a request do not hold yet and which everything else
+/// calls under.
 final class Serving {
     private final ConnectionCore connection;
     private final SpinLock lock;
