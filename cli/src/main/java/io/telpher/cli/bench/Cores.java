@@ -76,23 +76,29 @@ final class Cores {
         return cpus;
     }
 
-    /// Keeps every thread of this process on one core. By `taskset`, since Java has no call for it.
+    /// Keeps the calling thread on one core; the JVM's own threads, which compile and collect, stay
+    /// free to run elsewhere. By `taskset`, since Java has no call for it.
     ///
     /// @return null, or why it could not be done
-    static @Nullable String pinThisProcess(int core) {
+    static @Nullable String pinThisThread(int core) {
         String taskset = Tool.find("taskset");
         if (taskset == null) {
             return "not pinned: taskset is missing (package util-linux)";
+        }
+        Path self;
+        try {
+            self = Files.readSymbolicLink(Path.of("/proc/thread-self"));
+        } catch (IOException e) {
+            return "not pinned: cannot read /proc/thread-self: " + e.getMessage();
         }
         Tool.Output output =
                 Tool.run(
                         List.of(
                                 taskset,
-                                "-a",
                                 "-c",
                                 "-p",
                                 Integer.toString(core),
-                                Long.toString(ProcessHandle.current().pid())),
+                                String.valueOf(self.getFileName())),
                         Map.of(),
                         10);
         return output.exitCode() == 0 ? null : "not pinned: " + output.error().strip();

@@ -46,7 +46,7 @@ final class Crew implements AutoCloseable {
             int core = cores.get(i % cores.size());
             String problem;
             if (i == 0) {
-                problem = Cores.pinThisProcess(core);
+                problem = Cores.pinThisThread(core);
             } else {
                 others.get(i - 1).send(Message.of("pin").with("core", core));
                 problem = expect(others.get(i - 1), "pinned").text("problem");

@@ -51,7 +51,7 @@ final class RankServer {
                                 .with("machine", Machine.describe()));
             }
             case "pin" -> {
-                String problem = Cores.pinThisProcess((int) message.number("core"));
+                String problem = Cores.pinThisThread((int) message.number("core"));
                 control.send(Message.of("pinned").with("problem", problem == null ? "" : problem));
             }
             case "open" -> control.send(rank().open(Stage.decode(message)));

@@ -1,5 +1,7 @@
 package io.telpher.cli.bench;
 
+import java.lang.management.CompilationMXBean;
+import java.lang.management.ManagementFactory;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Set;
@@ -14,6 +16,14 @@ final class RowMeter {
     private static final int CHECKED_IN_FLIGHT = 16;
     private static final int STREAM_MASK = 63;
 
+    /// Warming up goes on, for 5 s at most, as long as the compilers of this rank, which are those
+    /// of all ranks in kind, have worked for more than 10 of the last 300 ms.
+    private static final long LONGEST_WARM_UP = 5_000_000_000L;
+
+    private static final long COMPILER_WATCH = 300_000_000L;
+    private static final long COMPILER_AT_REST = 10;
+    private static final CompilationMXBean COMPILATION = ManagementFactory.getCompilationMXBean();
+
     private final Crew crew;
     private final SplittableRandom random = new SplittableRandom();
     private final Set<Op> warm = EnumSet.noneOf(Op.class);
@@ -23,10 +33,14 @@ final class RowMeter {
         this.crew = crew;
     }
 
-    /// Lets the JIT compile what an operation needs: longer when the JVM has not run it before.
+    /// Lets the JIT compile what an operation needs: longer when the JVM has not run it before, and
+    /// until the compilers have come to rest.
     void warmUp(Op op) {
         double seconds = warm.add(op) ? 0.8 : 0.1;
-        long end = System.nanoTime() + (long) (seconds * 1e9);
+        long start = System.nanoTime();
+        long end = start + (long) (seconds * 1e9);
+        long latest = start + LONGEST_WARM_UP;
+        long compiled = COMPILATION.getTotalCompilationTime();
         Case small = new Case(op, 8, 1, 1);
         long count = 64;
         while (System.nanoTime() < end) {
@@ -34,6 +48,14 @@ final class RowMeter {
                 crew.run(phase(small, shape, Phase.Place.SHARED, count, 0.01, 10, STREAM_MASK, 16));
             }
             count = Math.min(count * 2, 4096);
+            long now = System.nanoTime();
+            if (now >= end && now < latest) {
+                long all = COMPILATION.getTotalCompilationTime();
+                if (all - compiled > COMPILER_AT_REST) {
+                    end = Math.min(latest, now + COMPILER_WATCH);
+                }
+                compiled = all;
+            }
         }
     }
 

@@ -30,6 +30,11 @@ final class LaneKeeper {
 
     /// While a peer never pauses, its confirmation is looked at every so many polls.
     private static final int BUSY_LOOK = 31;
+
+    /// What nobody waits for is confirmed after so many polls that brought nothing: until then an
+    /// answer may go out, which carries the confirmation.
+    private static final int PATIENCE = 16;
+
     private static final long UNREPORTED_BYTES = 4 << 20;
 
     /// A lane that confirmed nothing for so long, while another was heard, is given up.
@@ -116,8 +121,9 @@ final class LaneKeeper {
         if (s.received() == s.reported) {
             return false;
         }
+        s.idlePolls = n == 0 ? s.idlePolls + 1 : 0;
         if (s.urgent
-                || n == 0
+                || s.idlePolls >= PATIENCE
                 || s.received() - s.reported >= BATCH
                 || s.unreportedBytes >= UNREPORTED_BYTES) {
             s.urgent = false;
@@ -144,20 +150,9 @@ final class LaneKeeper {
     private int confirmBoth(LaneState s, int n) {
         int taken = 0;
         long unreported = s.received() - s.reported;
-        if (unreported >= LATE || (n == 0 && unreported > 0)) {
-            long upTo = s.received();
-            if (s.heldCount != 0) {
-                lock.lock();
-                try {
-                    upTo = s.reportable();
-                } finally {
-                    lock.unlock();
-                }
-            }
-            if (upTo > s.reported) {
-                s.reported = upTo;
-                s.lane.confirm(upTo);
-            }
+        s.idlePolls = n == 0 ? s.idlePolls + 1 : 0;
+        if (unreported >= LATE || (unreported > 0 && s.idlePolls >= PATIENCE)) {
+            confirmNow(s);
         }
         long unconfirmed = s.sent - s.acked;
         if (unconfirmed != 0
@@ -165,7 +160,7 @@ final class LaneKeeper {
                         ? (++s.looks & LOOK) == 0 || unconfirmed >= LaneState.WINDOW / 2
                         : (++s.busyLooks & BUSY_LOOK) == 0)) {
             long upTo = s.lane.confirmed();
-            if (upTo != s.acked) {
+            if (upTo > s.acked) {
                 // A refusal was published before the confirmation that covers it: take it in first.
                 int more;
                 do {
@@ -180,6 +175,47 @@ final class LaneKeeper {
         return taken;
     }
 
+    /// Under the poll token, for lanes that have a word for it.
+    private void confirmNow(LaneState s) {
+        long upTo = s.received();
+        if (s.heldCount != 0) {
+            lock.lock();
+            try {
+                upTo = s.reportable();
+            } finally {
+                lock.unlock();
+            }
+        }
+        if (upTo > s.reported) {
+            s.reported = upTo;
+            s.lane.confirm(upTo);
+        }
+    }
+
+    /// Before a lane is parked: what is not confirmed by then would not be until the next frame.
+    /// Under the poll token.
+    ///
+    /// @return false when a frame has to carry the confirmation first
+    boolean confirmBeforePark(LaneState s) {
+        if (s.lane.confirmsNatively()) {
+            confirmNow(s);
+            return true;
+        }
+        if (s.received() == s.reported) {
+            return true;
+        }
+        lock.lock();
+        try {
+            if (s.reportable() <= s.reported) {
+                return true; // held by a refusal that the peer does not know of yet
+            }
+            outbound.acknowledge(s);
+            return false;
+        } finally {
+            lock.unlock();
+        }
+    }
+
     /// Says of every lane how far it came: the last chance before this side leaves.
     void confirmAll() {
         for (LaneState s : lanes.all()) {
@@ -188,7 +224,7 @@ final class LaneKeeper {
             lock.lock();
             try {
                 long upTo = s.reportable();
-                if (own && !s.closed && upTo > s.reported) {
+                if (own && !s.closed) {
                     s.reported = upTo;
                     s.lane.confirm(upTo);
                 } else if (!own && !s.dead) {

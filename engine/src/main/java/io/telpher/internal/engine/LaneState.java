@@ -107,6 +107,9 @@ final class LaneState {
     int skipped;
     int looks;
 
+    /// Polls in a row that brought nothing.
+    int idlePolls;
+
     /// Polls that brought something since the confirmation was looked at.
     int busyLooks;
 

@@ -38,7 +38,7 @@ final class Watch {
                 if (s.closed) {
                     continue;
                 }
-                if (!s.lane.park()) {
+                if (!connection.keeper.confirmBeforePark(s) || !s.lane.park()) {
                     condition = Condition.ACTIVE;
                     return false;
                 }
