@@ -95,7 +95,8 @@ public interface Lane extends AutoCloseable {
     /// Ends the waiting: called once before polling goes on.
     void unpark();
 
-    /// Looks whether the far side is still there, for lanes that span hosts.
+    /// Looks whether the far side is still there, for lanes that span hosts. A lane watches a link
+    /// that nobody uses by itself, as TCP does by keep-alive: its probes are owed an answer too.
     ///
     /// @return nanoseconds since the far side's kernel last acknowledged anything that it owed, 0
     ///     when nothing is owed

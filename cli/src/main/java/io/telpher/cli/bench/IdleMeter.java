@@ -11,7 +11,7 @@ import java.util.List;
 
 /// Measures what connections cost that do nothing. One process opens endpoints, another connects
 /// one endpoint of its own to all of them and watches itself; both have a heap of fixed size that
-/// is touched at the start, so that what the resident size grows by is native memory.
+/// is touched at the start, so that what the proportional size grows by is native memory.
 final class IdleMeter implements AutoCloseable {
     /// JVM flags for both processes.
     static final List<String> FLAGS =
@@ -92,13 +92,13 @@ final class IdleMeter implements AutoCloseable {
         settle();
         int threadsAtOne = threads();
         long heap = heap();
-        long resident = resident();
+        long proportional = proportional();
         for (int i = 1; i < count; i++) {
             connect(endpoint, message.text("address" + i));
         }
         settle();
         long heapAfter = heap();
-        long residentAfter = resident();
+        long proportionalAfter = proportional();
         long cpu = CpuClock.nanos();
         long start = System.nanoTime();
         sleep(WATCH_NANOS);
@@ -107,7 +107,7 @@ final class IdleMeter implements AutoCloseable {
         return Message.of("idled")
                 .with("cpu", share)
                 .with("heap", (double) (heapAfter - heap) / more)
-                .with("native", (double) (residentAfter - resident) / more)
+                .with("native", (double) (proportionalAfter - proportional) / more)
                 .with("threads", threads())
                 .with("threadsAtOne", threadsAtOne);
     }
@@ -134,8 +134,10 @@ final class IdleMeter implements AutoCloseable {
         return ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed();
     }
 
-    private static long resident() {
-        String text = Machine.field("/proc/self/status", "VmRSS", "0 kB");
+    /// The proportional set size: a page that both processes map counts half in each, and once
+    /// however often it is mapped.
+    private static long proportional() {
+        String text = Machine.field("/proc/self/smaps_rollup", "Pss", "0 kB");
         return Long.parseLong(text.replaceAll("\\D", "")) * 1024;
     }
 

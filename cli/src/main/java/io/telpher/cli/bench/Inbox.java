@@ -133,6 +133,20 @@ final class Inbox {
         return taken - before;
     }
 
+    /// Looks no further than the message that is waited for: the answer comes first.
+    private long takeOne() {
+        Flight flight = receives;
+        if (flight == null) {
+            return takeNotifications();
+        }
+        if (!flight.poll(tail)) {
+            return 0;
+        }
+        taken++;
+        tail = tail + 1 == flight.size() ? 0 : tail + 1;
+        return 1;
+    }
+
     private long takeNotifications() {
         long count = 0;
         for (Connection connection : connections) {
@@ -190,9 +204,11 @@ final class Inbox {
     /// @param word what a counter's word will hold
     void awaitNext(long word) {
         if (op != Op.COUNTER) {
-            while (take() == 0) {
-                // Each look makes progress.
+            refill(); // now that the answer to the last one is out
+            while (takeOne() == 0) {
+                idle();
             }
+            idle = 0;
             return;
         }
         while ((long) WORD.getAcquire(memory, offsets[0]) != word) {

@@ -101,7 +101,9 @@ final class Announcements {
                 case Frame.GOODBYE -> {
                     // What the peer has confirmed before it left is done.
                     if (lane.lane.confirmsNatively()) {
-                        boolean good = connection.outbound.applied(lane, lane.lane.confirmed());
+                        boolean good =
+                                connection.outbound.applied(
+                                        lane, Math.max(lane.told, lane.lane.confirmed()));
                         assert good || lane.sent >= 0;
                     }
                     connection.peerCloses();

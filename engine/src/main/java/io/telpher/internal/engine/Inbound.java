@@ -41,7 +41,9 @@ final class Inbound implements Receiver {
         long confirm = Frame.field(h, at, Frame.CONFIRM);
         if (confirm != lastConfirm && confirm != 0) {
             lastConfirm = confirm;
-            if (!connection.reports.applied(lane, confirm)) {
+            if (lane.lane.confirmsNatively()) {
+                lane.told = Math.max(lane.told, confirm); // looked after when there is time
+            } else if (!connection.reports.applied(lane, confirm)) {
                 return false;
             }
         }

@@ -93,6 +93,8 @@ final class LaneKeeper {
             if (n >= 0 && own) {
                 // Frames that came in meanwhile count: they must be confirmed before anybody parks.
                 n += confirmBoth(s, n);
+            } else if (n == Lane.DEAD && s.told > s.acked) {
+                confirmed(s, s.told);
             }
         } catch (RuntimeException e) {
             broken(s, e);
@@ -155,10 +157,12 @@ final class LaneKeeper {
             confirmNow(s);
         }
         long unconfirmed = s.sent - s.acked;
-        if (unconfirmed != 0
-                && (n == 0
-                        ? (++s.looks & LOOK) == 0 || unconfirmed >= LaneState.WINDOW / 2
-                        : (++s.busyLooks & BUSY_LOOK) == 0)) {
+        if (unconfirmed == 0) {
+            return 0;
+        }
+        if (n == 0
+                ? (++s.looks & LOOK) == 0 || unconfirmed >= LaneState.WINDOW / 2
+                : (++s.busyLooks & BUSY_LOOK) == 0) {
             long upTo = s.lane.confirmed();
             if (upTo > s.acked) {
                 // A refusal was published before the confirmation that covers it: take it in first.
@@ -167,12 +171,21 @@ final class LaneKeeper {
                     more = s.lane.poll(s.inbound, BATCH);
                     taken += Math.max(more, 0);
                 } while (more > 0);
-                if (!connection.reports.applied(s, upTo)) {
-                    connection.violated("confirmation " + upTo + " of frames that were not sent");
-                }
+                confirmed(s, upTo);
             }
         }
+        // While frames come in an answer may be due: first things first.
+        long told = s.told - s.acked;
+        if (n == 0 ? told > 0 : told >= LATE) {
+            confirmed(s, s.told);
+        }
         return taken;
+    }
+
+    private void confirmed(LaneState s, long upTo) {
+        if (!connection.reports.applied(s, upTo)) {
+            connection.violated("confirmation " + upTo + " of frames that were not sent");
+        }
     }
 
     /// Under the poll token, for lanes that have a word for it.
@@ -195,10 +208,14 @@ final class LaneKeeper {
     /// Before a lane is parked: what is not confirmed by then would not be until the next frame.
     /// Under the poll token.
     ///
-    /// @return false when a frame has to carry the confirmation first
+    /// @return false when there is something to do first
     boolean confirmBeforePark(LaneState s) {
         if (s.lane.confirmsNatively()) {
             confirmNow(s);
+            if (s.told > s.acked) {
+                confirmed(s, s.told);
+                return false;
+            }
             return true;
         }
         if (s.received() == s.reported) {
@@ -464,15 +481,10 @@ final class LaneKeeper {
                 }
             }
         }
-        // One lane's probe tells of the peer; the others are probed when a lane is in doubt.
-        LaneState control = lanes.control();
+        // Lanes watch idle links by themselves; a probe shows which of them still lead to the peer.
         for (LaneState s : lanes.all()) {
-            if (!s.dead
-                    && !s.lane.confirmsNatively()
-                    && (suspicious || s == control)
-                    && (suspicious || now - Math.max(s.heardAt, s.pingedAt) > liveness / 3)) {
+            if (suspicious && !s.dead && !s.lane.confirmsNatively()) {
                 s.pingDue = true;
-                s.pingedAt = now;
                 outbound.urgent();
             }
         }

@@ -107,6 +107,10 @@ final class LaneState {
     int skipped;
     int looks;
 
+    /// How far the peer's frames say that it has applied this lane; only where that is not looked
+    /// after at once.
+    long told;
+
     /// Polls in a row that brought nothing.
     int idlePolls;
 
@@ -151,7 +155,6 @@ final class LaneState {
 
     long framesSeen;
     long heardAt;
-    long pingedAt;
 
     /// @return how many sequenced frames were handled
     long received() {

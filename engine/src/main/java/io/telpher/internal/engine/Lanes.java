@@ -24,7 +24,6 @@ final class Lanes {
         }
         after[at] = added;
         added.heardAt = System.nanoTime();
-        added.pingedAt = added.heardAt;
         all = after;
     }
 

@@ -2,6 +2,9 @@ package io.telpher.internal.engine;
 
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
 import java.util.ArrayDeque;
 
 /// Notifications that have arrived and that nobody has taken, in order. Small ones lie in one byte
@@ -9,6 +12,8 @@ import java.util.ArrayDeque;
 /// the ring. Guarded by the connection's lock; `size` may be read without it.
 final class NotificationQueue {
     private static final int LARGE = -1;
+    private static final VarHandle INT =
+            MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.nativeOrder());
 
     private byte[] ring = new byte[1024];
     private int head;
@@ -21,24 +26,23 @@ final class NotificationQueue {
         return count;
     }
 
-    /// Bytes that short ones take.
+    /// Bytes that the entries take.
     int bytes() {
         return bytes;
     }
 
     private void putInt(int value) {
-        for (int i = 0; i < 4; i++) {
-            ring[head + bytes + i & ring.length - 1] = (byte) (value >>> (8 * i));
-        }
+        INT.set(ring, head + bytes & ring.length - 1, value);
         bytes += 4;
     }
 
     private int peekInt() {
-        int value = 0;
-        for (int i = 0; i < 4; i++) {
-            value |= (ring[head + i & ring.length - 1] & 0xff) << (8 * i);
-        }
-        return value;
+        return (int) INT.get(ring, head);
+    }
+
+    /// Entries start at multiples of 4, so that their lengths never run over the end.
+    private static int padded(int length) {
+        return length + 3 & -4;
     }
 
     private void reserve(int more) {
@@ -58,13 +62,15 @@ final class NotificationQueue {
     }
 
     void add(MemorySegment from, long at, int length) {
-        reserve(length + 4);
+        reserve(padded(length) + 4);
         putInt(length);
         int start = head + bytes & ring.length - 1;
         int first = Math.min(length, ring.length - start);
         MemorySegment.copy(from, ValueLayout.JAVA_BYTE, at, ring, start, first);
-        MemorySegment.copy(from, ValueLayout.JAVA_BYTE, at + first, ring, 0, length - first);
-        bytes += length;
+        if (first < length) {
+            MemorySegment.copy(from, ValueLayout.JAVA_BYTE, at + first, ring, 0, length - first);
+        }
+        bytes += padded(length);
         count = ++entries;
     }
 
@@ -99,8 +105,10 @@ final class NotificationQueue {
         }
         int first = Math.min(length, ring.length - head);
         MemorySegment.copy(ring, head, into, ValueLayout.JAVA_BYTE, 0, first);
-        MemorySegment.copy(ring, 0, into, ValueLayout.JAVA_BYTE, first, length - first);
-        skip(length);
+        if (first < length) {
+            MemorySegment.copy(ring, 0, into, ValueLayout.JAVA_BYTE, first, length - first);
+        }
+        skip(padded(length));
         return false;
     }
 
