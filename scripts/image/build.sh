@@ -88,12 +88,14 @@ case $1 in
             module=$(basename -- "$(dirname -- "$(dirname -- "$classes")")")
             cp -r "$classes" "$image/tests/$module"
             # JUnit takes it from one place; it is the same in all modules.
-            mv "$image/tests/$module/junit-platform.properties" "$image/lib"
+            find "$image/tests/$module" -maxdepth 1 -name junit-platform.properties -exec mv {} "$image/lib" \;
         done
         # Besides what the classes name: the compiler for the programs of the README, the XML reports
         # of JUnit, and what its libraries use by reflection.
         link_runtime "$(modules_of --class-path "$image/lib/*" "$image"/tests/*)java.logging,java.xml,java.instrument,jdk.compiler,jdk.jfr,jdk.unsupported"
-        cp "$ROOT/README.md" "$ROOT/telpher" "$image"
+        mkdir -p "$image/scripts/image"
+        cp "$ROOT/README.md" "$ROOT/telpher" "$image" # for the tests that read them
+        cp "$HERE/telpher" "$image/scripts/image"
         cp "$HERE/telpher-tests" "$image/bin"
         ;;
 esac

@@ -1,6 +1,5 @@
 package io.telpher.cli;
 
-import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import com.sun.net.httpserver.HttpServer;
@@ -10,7 +9,6 @@ import java.net.InetSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.FileTime;
-import java.nio.file.attribute.PosixFilePermissions;
 import java.security.MessageDigest;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -18,7 +16,6 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
@@ -45,13 +42,13 @@ class LauncherTest {
         tree = Files.createDirectories(temp.resolve("tree"));
         bin = Files.createDirectories(temp.resolve("bin"));
         mavenCalls = temp.resolve("maven-calls");
-        Files.copy(launcher(), tree.resolve("telpher"));
+        Files.copy(Script.sourceTree().resolve("telpher"), tree.resolve("telpher"));
         tree.resolve("telpher").toFile().setExecutable(true);
         Files.writeString(tree.resolve("pom.xml"), "<project/>");
         Files.createDirectories(tree.resolve("cli/src/main/java"));
         Files.writeString(tree.resolve("cli/pom.xml"), "<project/>");
         Files.writeString(tree.resolve("cli/src/main/java/Main.java"), "class Main {}");
-        script(
+        Script.write(
                 bin.resolve("mvn"),
                 """
                 [ "$1" = -v ] && echo 'Apache Maven 3.9.9' && exit
@@ -120,7 +117,7 @@ class LauncherTest {
         serveJdk("99.0.1");
         environment.put("TELPHER_NO_DOWNLOAD", "1");
 
-        Result result = run("jdk");
+        Script.Result result = run("jdk");
 
         assertThat(result.status()).isEqualTo(1);
         assertThat(result.errors())
@@ -134,7 +131,7 @@ class LauncherTest {
         serveJdk("99.0.1");
         environment.put("TELPHER_JDK_SHA256", "0".repeat(64));
 
-        Result result = run("jdk");
+        Script.Result result = run("jdk");
 
         assertThat(result.status()).isEqualTo(1);
         assertThat(result.output()).isEmpty();
@@ -146,7 +143,7 @@ class LauncherTest {
     void refusesAnArchiveWithoutAJdkAndKeepsNothingOfIt() throws Exception {
         serveJdk("17.0.15");
 
-        Result result = run("jdk");
+        Script.Result result = run("jdk");
 
         assertThat(result.status()).isEqualTo(1);
         assertThat(result.errors()).contains("does not run here");
@@ -159,7 +156,7 @@ class LauncherTest {
         environment.computeIfPresent("TELPHER_JDK_URL", (_, url) -> url + "/missing.tar.gz");
         server.removeContext("/jdk.tar.gz");
 
-        Result result = run("jdk");
+        Script.Result result = run("jdk");
 
         assertThat(result.status()).isEqualTo(1);
         assertThat(result.errors()).contains("cannot fetch", environment.get("TELPHER_JDK_URL"));
@@ -170,7 +167,7 @@ class LauncherTest {
     void fetchesAJdkOnceAndBuildsAndRunsWithIt() throws Exception {
         serveJdk("99.0.1");
 
-        Result first = run("bench", "two words");
+        Script.Result first = run("bench", "two words");
 
         assertThat(first.status()).isZero();
         assertThat(first.output())
@@ -188,7 +185,7 @@ class LauncherTest {
                                         .isEqualTo("telpher: building telpher (first use)…"));
         assertThat(first.output()).startsWith(home.resolve(".cache/telpher/jdk-").toString());
 
-        Result second = run("bench", "two words");
+        Script.Result second = run("bench", "two words");
 
         assertThat(second.output()).isEqualTo(first.output());
         assertThat(second.errors()).isEmpty();
@@ -209,11 +206,11 @@ class LauncherTest {
     void simultaneousFirstUsesFetchAndBuildOnce() throws Exception {
         serveJdk("99.0.1");
 
-        List<Running> running = new ArrayList<>();
+        List<Script> running = new ArrayList<>();
         for (int i = 0; i < 4; i++) {
             running.add(start("bench"));
         }
-        for (Running one : running) {
+        for (Script one : running) {
             assertThat(one.await().status()).isZero();
         }
 
@@ -247,7 +244,7 @@ class LauncherTest {
         environment.put("JAVA_HOME", jdk(temp.resolve("jdk-25"), "25.0.3").toString());
         Path breakage = Files.createFile(temp.resolve("break-maven"));
 
-        Result broken = run("bench");
+        Script.Result broken = run("bench");
 
         assertThat(broken.status()).isEqualTo(1);
         assertThat(broken.output()).isEmpty();
@@ -265,9 +262,33 @@ class LauncherTest {
         environment.put("JAVA_HOME", jdk(temp.resolve("jdk-25"), "25.0.3").toString());
         Path link = Files.createSymbolicLink(temp.resolve("a link"), tree.resolve("telpher"));
 
-        Result result = new Running(List.of(link.toString(), "bench"), home).await();
+        Script.Result result =
+                new Script(List.of(link.toString(), "bench"), home, environment).await();
 
         assertThat(result.output()).contains(tree + "/cli/target/dist/lib");
+    }
+
+    @Test
+    void packsAnImageOfWhatItHasBuilt() throws Exception {
+        Path jdk = jdk(temp.resolve("jdk-25"), "25.0.3");
+        environment.put("JAVA_HOME", jdk.toString());
+        Files.createDirectories(tree.resolve("scripts/image"));
+        Script.write(tree.resolve("scripts/image/build.sh"), "echo \"$JAVA_HOME $*\"; exit 3\n");
+
+        Script.Result image = run("image");
+
+        assertThat(image.output()).isEqualTo(jdk + " image " + tree + "/target\n");
+        assertThat(image.status()).as("that of the script").isEqualTo(3);
+        assertThat(Files.readAllLines(mavenCalls))
+                .hasSize(1)
+                .noneMatch(call -> call.contains("-P"));
+
+        assertThat(run("image", "tests").output()).isEqualTo(jdk + " tests " + tree + "/target\n");
+        assertThat(Files.readAllLines(mavenCalls)).last().asString().contains("-Ptests-image");
+        assertThat(run("image", "moon"))
+                .satisfies(
+                        result -> assertThat(result.status()).isEqualTo(2),
+                        result -> assertThat(result.errors()).contains("moon"));
     }
 
     @Test
@@ -278,21 +299,12 @@ class LauncherTest {
         assertThat(run("bench").output()).contains("-Xmx1g -XX:+UseZGC").doesNotContain("SerialGC");
     }
 
-    /// The launcher of this source tree.
-    private static Path launcher() {
-        Path folder = Path.of("").toAbsolutePath();
-        while (!Files.isRegularFile(folder.resolve("telpher"))) {
-            folder = folder.getParent();
-        }
-        return folder.resolve("telpher");
-    }
-
     /// Makes a JDK whose `java` prints its home and its arguments.
     private static Path jdk(Path jdk, String version) throws IOException {
         Files.createDirectories(jdk.resolve("bin"));
         Files.writeString(jdk.resolve("release"), "JAVA_VERSION=\"" + version + "\"\n");
-        script(jdk.resolve("bin/javac"), "");
-        script(
+        Script.write(jdk.resolve("bin/javac"), "");
+        Script.write(
                 jdk.resolve("bin/java"),
                 """
                 [ "$1" = -version ] && echo 'openjdk version "%s" 2099-01-01' >&2 && exit
@@ -300,11 +312,6 @@ class LauncherTest {
                 """
                         .formatted(version));
         return jdk;
-    }
-
-    private static void script(Path file, String body) throws IOException {
-        Files.writeString(file, "#!/bin/sh\n" + body);
-        Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rwxr-xr-x"));
     }
 
     /// Offers a JDK for download and hides the installed ones from the launcher.
@@ -335,37 +342,13 @@ class LauncherTest {
         }
     }
 
-    private Result run(String... arguments) throws Exception {
+    private Script.Result run(String... arguments) throws Exception {
         return start(arguments).await();
     }
 
-    private Running start(String... arguments) throws IOException {
+    private Script start(String... arguments) throws IOException {
         List<String> command = new ArrayList<>(List.of(tree.resolve("telpher").toString()));
         command.addAll(List.of(arguments));
-        return new Running(command, tree);
-    }
-
-    private record Result(int status, String output, String errors) {}
-
-    private final class Running {
-        private final Path output = Files.createTempFile(temp, "output", "");
-        private final Path errors = Files.createTempFile(temp, "errors", "");
-        private final Process process;
-
-        Running(List<String> command, Path folder) throws IOException {
-            ProcessBuilder builder = new ProcessBuilder(command).directory(folder.toFile());
-            builder.environment().clear();
-            builder.environment().putAll(environment);
-            process =
-                    builder.redirectOutput(output.toFile()).redirectError(errors.toFile()).start();
-        }
-
-        Result await() throws Exception {
-            assertThat(process.waitFor(60, TimeUnit.SECONDS)).as("telpher ended").isTrue();
-            return new Result(
-                    process.exitValue(),
-                    Files.readString(output, UTF_8),
-                    Files.readString(errors, UTF_8));
-        }
+        return new Script(command, tree, environment);
     }
 }
