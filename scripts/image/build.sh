@@ -65,7 +65,7 @@ pack() {
     chmod 755 "$image"/bin/*
     tar -C "$work" --format=gnu --sort=name --owner=0 --group=0 --numeric-owner --mtime="$epoch" \
         -cf "$work/tar" "$name"
-    gzip -9n <"$work/tar" >"$work/tar.gz"
+    gzip -6n <"$work/tar" >"$work/tar.gz"
     mv -f "$work/tar.gz" "$OUT/$name.tar.gz"
     printf '%s: %s MB\n' "$OUT/$name.tar.gz" \
         "$(wc -c <"$OUT/$name.tar.gz" | awk '{ printf "%.1f", $1 / 1e6 }')"

@@ -25,9 +25,10 @@ final class Script {
 
     record Result(int status, String output, String errors) {}
 
-    /// Waits for its end, at most two minutes.
+    /// Waits for its end, at most ten minutes: what this starts is short, but the machine may be
+    /// busy.
     Result await() throws Exception {
-        boolean ended = process.waitFor(2, TimeUnit.MINUTES);
+        boolean ended = process.waitFor(10, TimeUnit.MINUTES);
         process.destroyForcibly().waitFor();
         Result result =
                 new Result(process.exitValue(), Files.readString(output), Files.readString(errors));

@@ -1,0 +1,195 @@
+package io.telpher.cli;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/// Packs the image from what was built and runs it in a root folder that has a shell and a few
+/// small tools, but no Java.
+@Timeout(900)
+class ImageIT {
+    private static final List<String> TOOLS =
+            List.of(
+                    "sh",
+                    "cut",
+                    "dirname",
+                    "find",
+                    "flock",
+                    "mkdir",
+                    "mktemp",
+                    "mv",
+                    "nice",
+                    "readlink",
+                    "rm",
+                    "sed",
+                    "sha256sum",
+                    "sleep",
+                    "sync",
+                    "timeout",
+                    "uname");
+    private static final Map<String, String> PLAIN = Map.of("PATH", "/usr/sbin:/usr/bin:/bin");
+
+    @TempDir static Path temp;
+    private static Path archive;
+
+    @BeforeAll
+    @Timeout(900)
+    static void pack() throws Exception {
+        Path jdk = Path.of(System.getProperty("java.home"));
+        assumeTrue(
+                Files.exists(jdk.resolve("bin/jlink")),
+                "this JDK has no jlink, of the package openjdk-25-jdk-headless");
+        Path build = Script.sourceTree().resolve("scripts/image/build.sh");
+
+        Script.Result result =
+                new Script(
+                                List.of(build.toString(), "image", temp.resolve("out").toString()),
+                                temp,
+                                Map.of("PATH", PLAIN.get("PATH"), "JAVA_HOME", jdk.toString()))
+                        .await();
+
+        assertThat(result.status()).as(result.errors()).isZero();
+        assertThat(files(temp.resolve("out"))).hasSize(1);
+        archive = files(temp.resolve("out")).getFirst();
+    }
+
+    @Test
+    void isSmallAndOfOneFolder() throws Exception {
+        assertThat(archive.getFileName().toString()).matches("telpher-.*-linux-.*\\.tar\\.gz");
+        assertThat(Files.size(archive)).isLessThanOrEqualTo(35_000_000);
+        Script.Result list =
+                new Script(List.of("tar", "-tzf", archive.toString()), temp, PLAIN).await();
+        assertThat(list.output().lines()).allMatch(name -> name.startsWith(name() + "/"));
+    }
+
+    @Test
+    void benchRunsWithoutJavaAndLaterStartsUseACache() throws Exception {
+        Path root = rootWithoutJava();
+
+        Script.Result version = inRoot(root, "--version");
+        assertThat(version.errors()).isEmpty();
+        assertThat(version.output()).contains("telpher", "Java 25");
+
+        // The first use leaves the cache behind; what it is good for must stay silent, too.
+        Path caches = root.resolve("home/.cache/telpher");
+        await().atMost(Duration.ofMinutes(10))
+                .until(
+                        () ->
+                                Files.exists(caches)
+                                        && files(caches).size() == 1
+                                        && files(caches).getFirst().toString().endsWith(".aot"));
+        Path cache = files(caches).getFirst();
+        assertThat(Files.size(cache)).isGreaterThan(1_000_000);
+
+        // Two processes: the second one must find the image's Java as well.
+        Script.Result bench =
+                inRoot(
+                        root,
+                        "bench",
+                        "--path=mapped",
+                        "--op=write",
+                        "--sizes=8",
+                        "--depth=1",
+                        "--seconds=0.05",
+                        "--no-pin",
+                        "--target=park");
+        assertThat(bench.errors()).isEmpty();
+        assertThat(bench.output()).contains("path mapped", "all data right");
+        assertThat(bench.status()).isZero();
+
+        Script.Result wrong = inRoot(root, "bench", "--op=frobnicate");
+        assertThat(wrong.errors()).contains("frobnicate");
+        assertThat(wrong.status()).isEqualTo(2);
+
+        assertThat(files(caches)).as("nothing is made twice").containsExactly(cache);
+    }
+
+    private static String name() {
+        return archive.getFileName().toString().replace(".tar.gz", "");
+    }
+
+    private static Script.Result inRoot(Path root, String... arguments) throws Exception {
+        // A process namespace of its own would end the making of the cache with its first process.
+        String script =
+                """
+                mount -t proc proc '%1$s/proc' && mount --bind /dev '%1$s/dev' &&
+                mount -t tmpfs tmpfs '%1$s/tmp' && exec chroot '%1$s' "$@"
+                """
+                        .formatted(root);
+        List<String> command = new ArrayList<>(List.of("unshare", "--mount", "sh", "-c", script));
+        command.addAll(List.of("sh", "/opt/" + name() + "/bin/telpher"));
+        command.addAll(List.of(arguments));
+        return new Script(command, temp, Map.of("PATH", PLAIN.get("PATH"), "HOME", "/home"))
+                .await();
+    }
+
+    /// Unpacks the image into a root folder with the tools that its launcher uses, and the
+    /// libraries that these tools and the JVM need.
+    private static Path rootWithoutJava() throws Exception {
+        assumeTrue("root".equals(System.getProperty("user.name")), "chroot needs root");
+        Path root = temp.resolve("root");
+        for (String folder : List.of("bin", "dev", "home", "opt", "proc", "tmp")) {
+            Files.createDirectories(root.resolve(folder));
+        }
+        Script.Result unpack =
+                new Script(
+                                List.of(
+                                        "tar",
+                                        "-xzf",
+                                        archive.toString(),
+                                        "-C",
+                                        root.resolve("opt").toString()),
+                                temp,
+                                PLAIN)
+                        .await();
+        assertThat(unpack.status()).as(unpack.errors()).isZero();
+        for (String tool : TOOLS) {
+            Path file = Path.of("/usr/bin", tool);
+            assumeTrue(Files.exists(file), tool + " is missing, of coreutils, sed or util-linux");
+            Files.copy(file, root.resolve("bin").resolve(tool));
+            copyLibraries(file, root);
+        }
+        Path jvm = root.resolve("opt").resolve(name()).resolve("runtime/lib/server/libjvm.so");
+        copyLibraries(jvm, root);
+        return root;
+    }
+
+    private static void copyLibraries(Path program, Path root) throws Exception {
+        Script.Result libraries =
+                new Script(List.of("ldd", program.toString()), temp, PLAIN).await();
+        for (String library :
+                Pattern.compile("/\\S+")
+                        .matcher(libraries.output())
+                        .results()
+                        .map(found -> found.group())
+                        .toList()) {
+            Path file = Path.of(library);
+            if (Files.isRegularFile(file) && !file.startsWith(root)) {
+                Path copy = root.resolve(library.substring(1));
+                Files.createDirectories(copy.getParent());
+                Files.copy(file, copy, StandardCopyOption.REPLACE_EXISTING);
+            }
+        }
+    }
+
+    private static List<Path> files(Path folder) throws IOException {
+        try (Stream<Path> files = Files.list(folder)) {
+            return files.toList();
+        }
+    }
+}
