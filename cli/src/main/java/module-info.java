@@ -10,8 +10,12 @@ module io.telpher.cli {
     requires jdk.management;
     requires static org.jspecify;
 
+    uses io.telpher.spi.Transport;
+
     opens io.telpher.cli to
             info.picocli;
     opens io.telpher.cli.bench to
+            info.picocli;
+    opens io.telpher.cli.doctor to
             info.picocli;
 }

@@ -1,7 +1,11 @@
 package io.telpher.cli;
 
+import io.telpher.TelpherException;
 import io.telpher.cli.bench.BenchCommand;
 import io.telpher.cli.bench.BenchRankCommand;
+import io.telpher.cli.doctor.DoctorCommand;
+import io.telpher.cli.doctor.ExplainCommand;
+import io.telpher.cli.doctor.HelperCommand;
 import java.lang.module.ModuleDescriptor;
 import java.util.Optional;
 import picocli.CommandLine;
@@ -20,7 +24,14 @@ import picocli.CommandLine.IVersionProvider;
         footer = {"", "In a source tree the launcher also knows: build, test, format, jdk."})
 public final class Main implements Runnable {
     private static final Class<?>[] SUBCOMMANDS = {
-        BenchCommand.class, BenchRankCommand.class, CommandLine.HelpCommand.class
+        BenchCommand.class,
+        DoctorCommand.class,
+        ExplainCommand.class,
+        ConfigCommand.class,
+        CompletionCommand.class,
+        BenchRankCommand.class,
+        HelperCommand.class,
+        CommandLine.HelpCommand.class
     };
 
     @CommandLine.Spec private CommandLine.Model.CommandSpec spec;
@@ -33,10 +44,23 @@ public final class Main implements Runnable {
     static CommandLine commandLine() {
         // Here @FILE names the file of an address, whose content must not become an argument.
         CommandLine line = new CommandLine(new Main()).setExpandAtFiles(false);
+        line.setExecutionExceptionHandler(Main::failed);
         for (Class<?> subcommand : SUBCOMMANDS) {
             line.addSubcommand(subcommand);
         }
         return line;
+    }
+
+    /// What the engine refuses, or the environment says wrongly, is no fault of the program: the
+    /// message is enough. Anything else is, and comes with its stack.
+    private static int failed(Exception e, CommandLine command, CommandLine.ParseResult unused)
+            throws Exception {
+        if (e instanceof TelpherException || e instanceof IllegalArgumentException) {
+            command.getErr()
+                    .println(command.getCommandSpec().qualifiedName() + ": " + e.getMessage());
+            return CommandLine.ExitCode.SOFTWARE;
+        }
+        throw e;
     }
 
     @Override

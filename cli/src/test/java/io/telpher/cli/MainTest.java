@@ -5,6 +5,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import picocli.CommandLine;
 
 class MainTest {
@@ -23,6 +25,40 @@ class MainTest {
     void usageWithoutACommandIsAnError() {
         assertThat(run()).isEqualTo(CommandLine.ExitCode.USAGE);
         assertThat(errors.toString()).startsWith("Missing command").contains("Usage: telpher");
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "nonsense",
+                "--nonsense",
+                "bench --nonsense",
+                "doctor --nonsense",
+                "doctor one two",
+                "explain --nonsense",
+                "config nonsense",
+                "completion",
+                "help nonsense"
+            })
+    void wrongUsageEndsWithTwo(String arguments) {
+        assertThat(run(arguments.split(" "))).isEqualTo(CommandLine.ExitCode.USAGE);
+        assertThat(errors.toString()).isNotBlank().doesNotContain("\tat ");
+        assertThat(output.toString()).isEmpty();
+    }
+
+    @Test
+    void aMisspeltCommandGetsAProposal() {
+        assertThat(run("docter")).isEqualTo(CommandLine.ExitCode.USAGE);
+        assertThat(errors.toString()).contains("docter", "Did you mean", "telpher doctor");
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"", "bench", "doctor", "explain", "config", "completion"})
+    void helpIsNoError(String command) {
+        assertThat(run(command.isEmpty() ? new String[] {"help"} : new String[] {"help", command}))
+                .isZero();
+        assertThat(output.toString()).contains("Usage: telpher").doesNotContain("doctor-helper");
+        assertThat(errors.toString()).isEmpty();
     }
 
     private int run(String... arguments) {

@@ -1,0 +1,71 @@
+package io.telpher.cli;
+
+import io.telpher.Setting;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+
+/// The environment variables of the tools, beside those of the engine that [Setting] knows.
+public final class Settings {
+    /// A variable of the launcher.
+    ///
+    /// @param name its name
+    /// @param meaning what it does, one line
+    public record Tool(String name, String meaning) {}
+
+    /// Everything that reads such a variable outside of the engine has a line here: what has none
+    /// is reported as misspelt.
+    public static final List<Tool> TOOLS =
+            List.of(
+                    new Tool("TELPHER_JAVA_OPTS", "launcher: JVM options"),
+                    new Tool("TELPHER_NO_BUILD", "launcher: 1 to run what was built last"),
+                    new Tool("TELPHER_NO_DOWNLOAD", "launcher: 1 to never fetch a JDK"),
+                    new Tool("TELPHER_JDK_URL", "launcher: where to fetch a JDK"),
+                    new Tool("TELPHER_JDK_SHA256", "launcher: that file's checksum"),
+                    new Tool(
+                            "TELPHER_IGNORE_INSTALLED_JDK",
+                            "launcher: 1 to use only the JDK that it fetches itself"),
+                    new Tool("TELPHER_NO_AOT", "launcher of the image: 1 for no start-up cache"));
+
+    private Settings() {}
+
+    /// @return variables that begin with `TELPHER_` and that nothing reads
+    public static List<String> unknown(Map<String, String> environment) {
+        List<String> unknown = new ArrayList<>(Setting.unknown(environment));
+        TOOLS.forEach(tool -> unknown.remove(tool.name()));
+        return List.copyOf(unknown);
+    }
+
+    /// @return what was perhaps meant by a variable that nothing reads
+    public static String hint(String name) {
+        List<String> known = new ArrayList<>();
+        Setting.fromEnvironment(Map.of()).forEach(s -> known.add(s.variable()));
+        TOOLS.forEach(tool -> known.add(tool.name()));
+        String nearest =
+                known.stream()
+                        .min(Comparator.comparingInt(other -> distance(name, other)))
+                        .orElseThrow();
+        return distance(name, nearest) <= 3
+                ? "did you mean " + nearest + "?"
+                : "unset it; telpher config lists those that are read";
+    }
+
+    /// Levenshtein's distance.
+    private static int distance(String a, String b) {
+        int[] row = new int[b.length() + 1];
+        for (int j = 0; j <= b.length(); j++) {
+            row[j] = j;
+        }
+        for (int i = 1; i <= a.length(); i++) {
+            int diagonal = row[0];
+            row[0] = i;
+            for (int j = 1; j <= b.length(); j++) {
+                int change = diagonal + (a.charAt(i - 1) == b.charAt(j - 1) ? 0 : 1);
+                diagonal = row[j];
+                row[j] = Math.min(change, Math.min(row[j], row[j - 1]) + 1);
+            }
+        }
+        return row[b.length()];
+    }
+}

@@ -1,0 +1,99 @@
+package io.telpher.cli.doctor;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/// The largest packet of each interface and of each route.
+final class MtuCheck implements Check {
+    private static final String ROUTES = "/proc/net/route";
+
+    /// What IPv6 demands of every link.
+    private static final long LEAST = 1280;
+
+    private static final long ETHERNET = 1500;
+
+    /// From here on the number of packets is what bounds the throughput.
+    private static final long FAST = 10_000;
+
+    @Override
+    public String name() {
+        return "mtu";
+    }
+
+    @Override
+    public List<Finding> examine(Host host) {
+        List<Finding> found = new ArrayList<>();
+        for (Nic nic : host.nics()) {
+            if (!nic.loopback()) {
+                found.add(nic(host, nic.name()));
+            }
+        }
+        routes(host, found);
+        if (found.isEmpty()) {
+            found.add(
+                    Finding.info(name(), "no interface but loopback is up", "network interfaces"));
+        }
+        return found;
+    }
+
+    private Finding nic(Host host, String nic) {
+        String file = mtuFile(nic);
+        long mtu = host.number(file).orElse(0);
+        long speed = host.number("/sys/class/net/" + nic + "/speed").orElse(0);
+        String evidence = host.evidence(file);
+        if (mtu > 0 && mtu < LEAST) {
+            return Finding.warning(
+                    name(),
+                    nic + " takes packets of " + mtu + " bytes at most: IPv6 does not work there",
+                    evidence,
+                    "ip link set " + nic + " mtu " + ETHERNET + ", on both ends and between",
+                    "ping -M do -s 1472 PEER");
+        }
+        // Virtual interfaces report a speed too, but have no device behind them.
+        boolean physical = !host.list("/sys/class/net/" + nic + "/device").isEmpty();
+        if (physical && mtu > 0 && mtu <= ETHERNET && speed >= FAST) {
+            return Finding.info(
+                    name(),
+                    nic
+                            + " is fast and takes small packets: 9000 costs less CPU, where both"
+                            + " ends and all switches between know it",
+                    evidence + "; " + host.evidence("/sys/class/net/" + nic + "/speed"));
+        }
+        return Finding.info(name(), nic + ": " + mtu + " bytes", evidence);
+    }
+
+    private static String mtuFile(String nic) {
+        return "/sys/class/net/" + nic + "/mtu";
+    }
+
+    /// Columns: interface, destination, gateway, flags, three counters, mask, MTU.
+    private void routes(Host host, List<Finding> found) {
+        for (String line : host.read(ROUTES).orElse("").lines().skip(1).toList()) {
+            String[] columns = line.strip().split("\\s+");
+            if (columns.length < 9 || !columns[8].matches("\\d{1,9}")) {
+                continue;
+            }
+            long route = Long.parseLong(columns[8]);
+            long device = host.number(mtuFile(columns[0])).orElse(0);
+            if (route > 0 && route < device) {
+                found.add(
+                        Finding.info(
+                                name(),
+                                "the route to %s takes packets of %d bytes, its interface %d"
+                                        .formatted(address(columns[1]), route, device),
+                                ROUTES + ": " + String.join(" ", columns)));
+            }
+        }
+    }
+
+    /// The kernel prints the four bytes as one number of this machine's byte order, which is little
+    /// endian on both that Telpher runs on.
+    private static String address(String hex) {
+        if (!hex.matches("[0-9A-Fa-f]{8}")) {
+            return hex;
+        }
+        int number = Integer.parseUnsignedInt(hex, 16);
+        return "%d.%d.%d.%d"
+                .formatted(number & 0xff, number >> 8 & 0xff, number >> 16 & 0xff, number >>> 24);
+    }
+}

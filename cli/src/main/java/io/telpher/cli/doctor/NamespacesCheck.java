@@ -1,0 +1,85 @@
+package io.telpher.cli.doctor;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/// The namespaces of this process, and what each means for peers in others.
+final class NamespacesCheck implements Check {
+    private static final String OWN = "/proc/self/ns/";
+
+    /// The numbers of the namespaces that a machine starts with; that of the network is fixed since
+    /// Linux 6.18 only.
+    private static final Map<String, String> INITIAL =
+            Map.of(
+                    "pid", "pid:[4026531836]",
+                    "ipc", "ipc:[4026531839]",
+                    "net", "net:[4026531833]",
+                    "user", "user:[4026531837]");
+
+    private static final List<String> KINDS = List.of("pid", "ipc", "net", "user");
+
+    @Override
+    public String name() {
+        return "namespaces";
+    }
+
+    @Override
+    public List<Finding> examine(Host host) {
+        List<Finding> found = new ArrayList<>();
+        for (String kind : KINDS) {
+            Optional<String> own = host.link(OWN + kind);
+            String evidence = OWN + kind + " = " + own.orElse("(not readable)");
+            String which =
+                    switch (place(host, kind, own)) {
+                        case UNKNOWN -> "not known; if it is a separate one, " + what(kind);
+                        case MACHINE -> "the machine's own";
+                        case SEPARATE -> "a separate one; " + what(kind);
+                    };
+            found.add(Finding.info(name(), kind + ": " + which, evidence));
+        }
+        return found;
+    }
+
+    private enum Place {
+        MACHINE,
+        SEPARATE,
+        UNKNOWN
+    }
+
+    private static Place place(Host host, String kind, Optional<String> own) {
+        String initial = INITIAL.get(kind);
+        if (own.isEmpty()) {
+            return Place.UNKNOWN;
+        }
+        if (own.get().equals(initial)) {
+            return Place.MACHINE;
+        }
+        if (!kind.equals("net")) {
+            return Place.SEPARATE;
+        }
+        // Process 1 stands for the machine where it is the machine's own.
+        boolean inContainer =
+                !host.link(OWN + "pid").equals(Optional.ofNullable(INITIAL.get("pid")));
+        Optional<String> first = host.link("/proc/1/ns/net");
+        if (inContainer || first.isEmpty()) {
+            return Place.UNKNOWN;
+        }
+        return first.equals(own) ? Place.MACHINE : Place.SEPARATE;
+    }
+
+    private static String what(String kind) {
+        return switch (kind) {
+            case "pid" ->
+                    "peers in another see no process of this one: no path cma with them, mapped"
+                            + " and the ring work";
+            case "net" ->
+                    "peers of this host in another network namespace find the same-host socket"
+                            + " only through a shared folder (TELPHER_SOCKET_DIRECTORY), else"
+                            + " they use TCP";
+            case "user" -> "peers in another may not reach this process's memory: no path cma";
+            default -> "Telpher does not depend on it";
+        };
+    }
+}

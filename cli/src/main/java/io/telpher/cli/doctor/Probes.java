@@ -1,0 +1,114 @@
+package io.telpher.cli.doctor;
+
+import io.telpher.EndpointAddress;
+import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.spi.Availability;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/// What can only be known by trying. Every probe ends by itself within some seconds, leaves nothing
+/// behind, and reports a failure instead of throwing.
+interface Probes {
+    /// What became of a system call.
+    ///
+    /// @param call its name
+    /// @param error its errno, 0 when it worked
+    record Result(String call, int error) {
+        boolean worked() {
+            return error == 0;
+        }
+
+        @Override
+        public String toString() {
+            return call + ": " + (worked() ? "works" : Errno.describe(error));
+        }
+    }
+
+    /// What this process and one that it started could do to each other.
+    ///
+    /// @param failure why there was no second process, or null
+    /// @param writeToChild `process_vm_writev` into the child, checked by the child
+    /// @param descriptorOfChild `pidfd_getfd` of one of the child's descriptors
+    /// @param writeToParent the same from the child to this process, which is not its descendant
+    /// @param descriptorOfParent the same from the child
+    record Neighbour(
+            @Nullable String failure,
+            Result writeToChild,
+            Result descriptorOfChild,
+            Result writeToParent,
+            Result descriptorOfParent) {
+        static Neighbour missing(String failure) {
+            Result none = new Result("not tried", 0);
+            return new Neighbour(failure, none, none, none, none);
+        }
+    }
+
+    /// How two processes of this host reach each other.
+    ///
+    /// @param failure what went wrong, or null
+    /// @param path the path that a write into memory of Telpher's took; empty when it failed
+    /// @param explanation what the connection says of its paths
+    record Meeting(@Nullable String failure, String path, String explanation) {}
+
+    /// Where packets to an address leave.
+    ///
+    /// @param failure why there is no way, or null
+    /// @param local the address that they leave from
+    /// @param mtu the largest packet on the way, as far as the kernel knows; 0 when it says nothing
+    record Egress(@Nullable String failure, @Nullable InetAddress local, long mtu) {}
+
+    /// What a connection to a peer is like.
+    ///
+    /// @param failure why there is none, or null
+    /// @param refused whether the peer answered, but refused the secret or is another one now
+    /// @param fullSize null when messages that fill packets arrived, else what happened instead
+    /// @param explanation what the connection says of its paths
+    record Visit(
+            @Nullable String failure,
+            boolean refused,
+            @Nullable String fullSize,
+            String explanation) {}
+
+    /// Makes memory as the `mapped` path needs it: a memfd that is sized, written and sealed.
+    ///
+    /// @return the call that failed, or the last one
+    Result sealedMemory();
+
+    /// @return whether this process lets others of the same user look into it
+    boolean dumpable();
+
+    /// @return whether the engine may call the system without a warning
+    boolean nativeAccess();
+
+    /// @return what `adjtimex` says
+    int clockState();
+
+    /// @return the transports by name
+    Map<String, Availability> transports();
+
+    /// Starts a second process and tries what each can do to the other.
+    Neighbour neighbour();
+
+    /// Starts a second process and connects with it.
+    Meeting meeting();
+
+    /// Looks a name up.
+    ///
+    /// @throws IllegalArgumentException when it is unknown or nobody answers: says which
+    List<InetAddress> resolve(String host);
+
+    /// @return where packets to that address leave
+    Egress egress(InetAddress peer);
+
+    /// Opens a TCP connection and closes it.
+    ///
+    /// @return why it cannot be opened, or null
+    @Nullable String dial(InetSocketAddress peer, Duration atMost);
+
+    /// Connects with a peer and sends it messages that fill packets.
+    Visit visit(EndpointAddress peer);
+}

@@ -1,0 +1,361 @@
+package io.telpher.cli.doctor;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.telpher.EndpointAddress;
+import io.telpher.cli.doctor.Finding.Severity;
+import io.telpher.internal.ffi.linux.Clocks;
+import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.spi.Availability;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/// Shows the checks machines that are broken in various ways.
+class ChecksTest {
+    @TempDir Path folder;
+
+    private final FakeProbes probes = new FakeProbes();
+
+    private List<Finding> examine(String machine) throws IOException {
+        List<Finding> all = new ArrayList<>();
+        Doctor.examine(RecordedHost.load(machine, folder, probes), Doctor.checks(null), all::add);
+        return all;
+    }
+
+    /// @return what is wrong according to one check
+    private static List<Finding> wrong(List<Finding> all, String check) {
+        return all.stream()
+                .filter(f -> f.check().equals(check) && f.severity() != Severity.INFO)
+                .toList();
+    }
+
+    private static Finding onlyWrong(List<Finding> all, String check) {
+        List<Finding> wrong = wrong(all, check);
+        assertThat(wrong).as("what is wrong by %s of %s", check, all).hasSize(1);
+        return wrong.getFirst();
+    }
+
+    @Test
+    void aSoundMachineHasNoWarnings() throws IOException {
+        List<Finding> all = examine("sound");
+        assertThat(all).allMatch(f -> f.severity() == Severity.INFO);
+        assertThat(all)
+                .extracting(Finding::check)
+                .containsOnlyOnceElementsOf(
+                        List.of("kernel", "java", "cores", "cpu-quota", "ptrace", "paths"));
+        assertThat(all)
+                .filteredOn(f -> f.check().equals("cores"))
+                .singleElement()
+                .extracting(Finding::summary)
+                .isEqualTo("32 can be used");
+        assertThat(all)
+                .filteredOn(f -> f.check().equals("namespaces"))
+                .hasSize(4)
+                .allMatch(f -> f.summary().endsWith(": the machine's own"));
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"sound", "container", "pod", "workstation", "locked-down"})
+    void whatIsWrongComesWithEvidenceAndRemedy(String machine) throws IOException {
+        List<Finding> all = examine(machine);
+        for (Finding finding : all) {
+            assertThat(finding.summary()).isNotBlank();
+            assertThat(finding.evidence()).as(finding.summary()).isNotBlank();
+            assertThat(finding.summary()).as(finding.check()).doesNotContain("check itself failed");
+            if (finding.severity() != Severity.INFO) {
+                assertThat(finding.remedy()).as(finding.summary()).isNotBlank();
+                assertThat(finding.verify()).as(finding.summary()).isNotBlank();
+            }
+        }
+        assertThat(all.toString()).doesNotContain("short-secret");
+    }
+
+    @Test
+    void aQuotaBelowTheCoresIsTold() throws IOException {
+        Finding finding = onlyWrong(examine("container"), "cpu-quota");
+        assertThat(finding.severity()).isEqualTo(Severity.WARNING);
+        assertThat(finding.summary()).contains("1.50 cores for 8", "spinning", "100 ms");
+        assertThat(finding.evidence())
+                .contains("/sys/fs/cgroup/cpu.max = 150000 100000", "nr_throttled 97");
+        assertThat(finding.remedy()).contains("cpuset", "TELPHER_SPIN=0");
+    }
+
+    @Test
+    void aQuotaOfAGroupAroundCounts() throws IOException {
+        List<Finding> all = examine("pod");
+        Finding finding = onlyWrong(all, "cpu-quota");
+        assertThat(finding.summary()).contains("2.00 cores for 8");
+        assertThat(finding.evidence())
+                .contains("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us = 200000", "4321");
+        assertThat(all)
+                .filteredOn(f -> f.check().equals("shared-memory"))
+                .anyMatch(f -> f.summary().contains("824 MiB are left"));
+        assertThat(wrong(all, "shared-memory")).isEmpty();
+    }
+
+    @Test
+    void aContainersLimitsAndNamespacesAreTold() throws IOException {
+        List<Finding> all = examine("container");
+        assertThat(onlyWrong(all, "shared-memory"))
+                .satisfies(
+                        f -> assertThat(f.summary()).contains("62 MiB are left"),
+                        f -> assertThat(f.evidence()).contains("memory.max = 536870912"));
+        assertThat(onlyWrong(all, "open-files").severity()).isEqualTo(Severity.WARNING);
+        assertThat(wrong(all, "memlock")).isEmpty();
+        assertThat(all)
+                .filteredOn(f -> f.check().equals("namespaces"))
+                .extracting(Finding::summary)
+                .satisfiesExactly(
+                        pid -> assertThat(pid).contains("separate", "no path cma"),
+                        ipc -> assertThat(ipc).contains("separate", "does not depend"),
+                        net -> assertThat(net).contains("not known", "TELPHER_SOCKET_DIRECTORY"),
+                        user -> assertThat(user).contains("the machine's own"));
+        assertThat(all).anyMatch(f -> f.evidence().contains("/dev/shm tmpfs shm rw,size=65536k"));
+    }
+
+    @Test
+    void aMemfdThatIsRefusedIsExplained() throws IOException {
+        probes.sealedMemory = new Probes.Result("memfd_create", Errno.EACCES);
+        Finding byPolicy = onlyWrong(examine("locked-down"), "shared-memory");
+        assertThat(byPolicy.evidence())
+                .contains("memfd_create: EACCES", "/proc/sys/vm/memfd_noexec = 2");
+        assertThat(byPolicy.remedy()).contains("vm.memfd_noexec");
+    }
+
+    @Test
+    void anOldKernelAndWrongSettingsAreTold() throws IOException {
+        List<Finding> all = examine("locked-down");
+        assertThat(onlyWrong(all, "kernel").evidence()).contains("4.19.0-27-amd64");
+        assertThat(onlyWrong(all, "settings"))
+                .satisfies(
+                        f -> assertThat(f.severity()).isEqualTo(Severity.ERROR),
+                        f ->
+                                assertThat(f.evidence())
+                                        .containsAnyOf("TELPHER_PORT=seven", "SECRET"));
+    }
+
+    @Test
+    void misspeltVariablesGetAProposal() throws IOException {
+        assertThat(wrong(examine("workstation"), "settings"))
+                .extracting(Finding::remedy)
+                .satisfiesExactly(
+                        near -> assertThat(near).isEqualTo("did you mean TELPHER_LANES?"),
+                        far -> assertThat(far).contains("telpher config"));
+    }
+
+    @Test
+    void yamaIsFoundByTheWayBack() throws IOException {
+        probes.neighbour = FakeProbes.neighbour(0, 0, Errno.EPERM);
+        List<Finding> all = examine("workstation");
+        Finding finding = onlyWrong(all, "ptrace");
+        assertThat(finding.evidence())
+                .contains(
+                        "/proc/sys/kernel/yama/ptrace_scope = 1",
+                        "into a child, process_vm_writev: works",
+                        "from the child, process_vm_writev: EPERM");
+        assertThat(finding.remedy()).contains("kernel.yama.ptrace_scope=0", "SYS_PTRACE");
+        assertThat(wrong(all, "seccomp")).isEmpty();
+    }
+
+    @Test
+    void aFilterIsFoundByTheRefusal() throws IOException {
+        probes.neighbour = FakeProbes.neighbour(Errno.EPERM, Errno.ENOSYS, Errno.EPERM);
+        List<Finding> all = examine("container");
+        assertThat(wrong(all, "seccomp"))
+                .extracting(Finding::summary)
+                .satisfiesExactly(
+                        write -> assertThat(write).startsWith("process_vm_writev is refused"),
+                        copy -> assertThat(copy).startsWith("pidfd_getfd is refused"));
+        assertThat(onlyWrong(all, "ptrace").remedy()).contains("seccomp");
+    }
+
+    @Test
+    void aFilterThatLetsEverythingThroughIsGood() throws IOException {
+        assertThat(wrong(examine("container"), "seccomp")).isEmpty();
+    }
+
+    @Test
+    void noSecondProcessIsTold() throws IOException {
+        probes.neighbour = Probes.Neighbour.missing("the second process ended with exit code 1");
+        probes.meeting = new Probes.Meeting("the second process ended", "", "");
+        List<Finding> all = examine("sound");
+        assertThat(onlyWrong(all, "ptrace").evidence()).contains("exit code 1");
+        assertThat(onlyWrong(all, "paths").severity()).isEqualTo(Severity.ERROR);
+    }
+
+    @Test
+    void aProcessThatIsNotDumpableIsTold() throws IOException {
+        probes.dumpable = false;
+        assertThat(onlyWrong(examine("sound"), "ptrace").summary()).contains("not dumpable");
+    }
+
+    @Test
+    void twoCablesInOneSubnetAreTold() throws IOException {
+        Finding finding = onlyWrong(examine("workstation"), "subnets");
+        assertThat(finding.evidence())
+                .contains(
+                        "qsfp0 and qsfp1: 10.1.0.2/16 and 10.1.7.2/24", "conf/qsfp0/arp_ignore = 0")
+                .doesNotContain("qsfp1/arp_ignore");
+        assertThat(finding.remedy())
+                .contains(
+                        "net.ipv4.conf.qsfp0.arp_ignore=1",
+                        "net.ipv4.conf.qsfp0.arp_announce=2",
+                        "net.ipv4.conf.qsfp1.rp_filter=2");
+    }
+
+    @Test
+    void networkSettingsAreHeldAgainstTheLinks() throws IOException {
+        List<Finding> all = examine("workstation");
+        assertThat(wrong(all, "socket-buffers"))
+                .extracting(Finding::evidence)
+                .satisfiesExactly(
+                        receive -> assertThat(receive).contains("tcp_rmem = 4096 131072 6291456"),
+                        send -> assertThat(send).contains("tcp_wmem"),
+                        selective -> assertThat(selective).contains("tcp_sack = 0"));
+        assertThat(onlyWrong(all, "congestion-control").remedy()).contains("bbr cubic reno");
+        assertThat(onlyWrong(all, "mtu").summary()).contains("wg0", "1200");
+        assertThat(all)
+                .filteredOn(f -> f.check().equals("mtu"))
+                .extracting(Finding::summary)
+                .anyMatch(s -> s.contains("qsfp1 is fast"))
+                .anyMatch(s -> s.contains("the route to 10.1.0.0 takes packets of 1450 bytes"));
+    }
+
+    @Test
+    void limitsOfTheProcessAreTold() throws IOException {
+        List<Finding> all = examine("workstation");
+        assertThat(onlyWrong(all, "open-files").severity()).isEqualTo(Severity.ERROR);
+        assertThat(onlyWrong(all, "memlock").evidence()).contains("67108864", "mlx5_0");
+        assertThat(onlyWrong(all, "cores").evidence()).contains("Cpus_allowed_list = 3");
+        assertThat(onlyWrong(all, "clock").evidence()).contains("hpet");
+        assertThat(onlyWrong(all, "huge-pages").summary()).contains("TELPHER_HUGE_PAGES");
+        assertThat(onlyWrong(all, "transparent-huge-pages").evidence()).contains("[always]");
+    }
+
+    @Test
+    void anUnsetClockIsWorthKnowingOnly() throws IOException {
+        probes.clockState = Clocks.TIME_ERROR;
+        List<Finding> all = examine("sound");
+        assertThat(wrong(all, "clock")).isEmpty();
+        assertThat(all).anyMatch(f -> f.summary().contains("follows no other clock"));
+    }
+
+    @Test
+    void missingTransportsAreGradedByWhatTheyNeed() throws IOException {
+        probes.transports.put("cuda", new Availability.Missing("no driver", "install it"));
+        probes.transports.put("shm", new Availability.Missing("memfd_create: ENOSYS", "allow it"));
+        probes.meeting = new Probes.Meeting(null, "tcp", "lane 0 (tcp)");
+        List<Finding> all = examine("sound");
+        assertThat(onlyWrong(all, "transports").summary()).isEqualTo("shm: does not work here");
+        assertThat(onlyWrong(all, "paths").summary()).contains("by tcp");
+
+        probes.transports.put("tcp", new Availability.Missing("no sockets", "allow them"));
+        assertThat(wrong(examineAgain(), "transports"))
+                .extracting(Finding::severity)
+                .containsExactly(Severity.WARNING, Severity.WARNING, Severity.ERROR);
+    }
+
+    private List<Finding> examineAgain() {
+        return new TransportsCheck()
+                .examine(new Host(folder, java.util.Map.of(), List.of(), probes));
+    }
+
+    @Test
+    void missingNativeAccessIsTold() throws IOException {
+        probes.nativeAccess = false;
+        assertThat(onlyWrong(examine("sound"), "java").remedy()).contains("--enable-native-access");
+    }
+
+    // --- a peer ---------------------------------------------------------------------------------
+
+    private List<Finding> examinePeer(String host) throws IOException {
+        byte[] secret = "0123456789abcdef".getBytes(StandardCharsets.US_ASCII);
+        Host here = RecordedHost.load("sound", folder, probes);
+        return new PeerCheck(EndpointAddress.of(host, 7070, secret)).examine(here);
+    }
+
+    @Test
+    void aPeersWaysAreShown() throws IOException {
+        probes.resolved =
+                List.of(InetAddress.ofLiteral("10.1.0.9"), InetAddress.ofLiteral("192.168.3.3"));
+        List<Finding> all = examinePeer("peer.example");
+        assertThat(wrong(all, "peer")).isEmpty();
+        assertThat(all)
+                .extracting(Finding::evidence)
+                .satisfiesExactly(
+                        near ->
+                                assertThat(near)
+                                        .contains("10.1.0.9:7070", "directly", "by eth0", "9000"),
+                        far -> assertThat(far).contains("192.168.3.3:7070", "routed"),
+                        visit -> assertThat(visit).contains("lane 0 (tcp)"));
+    }
+
+    @Test
+    void whatIsWrongWithAPeerIsToldApart() throws IOException {
+        assertThat(wrong(examinePeer("peer.example"), "peer"))
+                .singleElement()
+                .extracting(Finding::evidence)
+                .asString()
+                .contains("peer.example is unknown");
+
+        probes.resolved = List.of(InetAddress.ofLiteral("10.1.0.9"));
+        PeerCheck check =
+                new PeerCheck(
+                        EndpointAddress.of(
+                                "peer.example",
+                                7070,
+                                "0123456789abcdef".getBytes(StandardCharsets.US_ASCII)));
+        Host here = new Host(folder, java.util.Map.of(), List.of(), probes);
+
+        probes.visit = new Probes.Visit("does not accept this secret", true, null, "");
+        assertThat(onlyWrong(check.examine(here), "peer").summary()).contains("refuses");
+
+        probes.visit = new Probes.Visit(null, false, "a message did not arrive", "lane 0 (tcp)");
+        assertThat(onlyWrong(check.examine(here), "peer"))
+                .satisfies(
+                        f -> assertThat(f.severity()).isEqualTo(Severity.ERROR),
+                        f -> assertThat(f.remedy()).contains("MTU", "tcp_mtu_probing"));
+
+        probes.dialled = "Connection refused";
+        probes.visit = new Probes.Visit("nobody there", false, null, "");
+        assertThat(wrong(check.examine(here), "peer"))
+                .extracting(Finding::severity)
+                .containsExactly(Severity.WARNING, Severity.ERROR);
+
+        probes.egress = new Probes.Egress("connect: ENETUNREACH", null, 0);
+        assertThat(wrong(check.examine(here), "peer").getFirst().summary())
+                .startsWith("no route to 10.1.0.9:7070");
+    }
+
+    @Test
+    void aCheckThatThrowsDoesNotEndTheOthers() {
+        Check broken =
+                new Check() {
+                    @Override
+                    public String name() {
+                        return "broken";
+                    }
+
+                    @Override
+                    public List<Finding> examine(Host host) {
+                        throw new IllegalStateException("oh");
+                    }
+                };
+        List<Finding> all = new ArrayList<>();
+        Host here = new Host(folder, java.util.Map.of(), List.of(), probes);
+        Doctor.examine(here, List.of(broken, new PathsCheck()), all::add);
+        assertThat(all)
+                .extracting(Finding::check, Finding::severity)
+                .containsExactly(
+                        org.assertj.core.api.Assertions.tuple("broken", Severity.WARNING),
+                        org.assertj.core.api.Assertions.tuple("paths", Severity.INFO));
+    }
+}

@@ -1,0 +1,96 @@
+package io.telpher.cli.doctor;
+
+import io.telpher.EndpointAddress;
+import io.telpher.spi.Availability;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+
+/// Everything works, until a test says otherwise.
+final class FakeProbes implements Probes {
+    Result sealedMemory = new Result("fcntl(F_ADD_SEALS)", 0);
+    boolean dumpable = true;
+    boolean nativeAccess = true;
+    int clockState;
+    Map<String, Availability> transports =
+            new TreeMap<>(
+                    Map.of(
+                            "shm", new Availability.Available("memfd"),
+                            "tcp", new Availability.Available("IPv4")));
+    Neighbour neighbour = neighbour(0, 0, 0);
+    Meeting meeting = new Meeting(null, "mapped", "one-sided: mapped: yes");
+    List<InetAddress> resolved = List.of();
+    Egress egress = new Egress(null, InetAddress.ofLiteral("10.1.0.2"), 9000);
+    String dialled;
+    Visit visit = new Visit(null, false, null, "lane 0 (tcp): in use");
+
+    static Neighbour neighbour(int toChild, int descriptor, int toParent) {
+        return new Neighbour(
+                null,
+                new Result("process_vm_writev", toChild),
+                new Result("pidfd_getfd", descriptor),
+                new Result("process_vm_writev", toParent),
+                new Result("pidfd_getfd", toParent));
+    }
+
+    @Override
+    public Result sealedMemory() {
+        return sealedMemory;
+    }
+
+    @Override
+    public boolean dumpable() {
+        return dumpable;
+    }
+
+    @Override
+    public boolean nativeAccess() {
+        return nativeAccess;
+    }
+
+    @Override
+    public int clockState() {
+        return clockState;
+    }
+
+    @Override
+    public Map<String, Availability> transports() {
+        return transports;
+    }
+
+    @Override
+    public Neighbour neighbour() {
+        return neighbour;
+    }
+
+    @Override
+    public Meeting meeting() {
+        return meeting;
+    }
+
+    @Override
+    public List<InetAddress> resolve(String host) {
+        if (resolved.isEmpty()) {
+            throw new IllegalArgumentException("the name " + host + " is unknown here");
+        }
+        return resolved;
+    }
+
+    @Override
+    public Egress egress(InetAddress peer) {
+        return egress;
+    }
+
+    @Override
+    public String dial(InetSocketAddress peer, Duration atMost) {
+        return dialled;
+    }
+
+    @Override
+    public Visit visit(EndpointAddress peer) {
+        return visit;
+    }
+}
