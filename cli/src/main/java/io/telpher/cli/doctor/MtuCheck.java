@@ -29,7 +29,15 @@ final class MtuCheck implements Check {
             }
         }
         routes(host, found);
-        if (found.isEmpty()) {
+        if (host.nics().isEmpty()) {
+            found.add(
+                    Finding.warning(
+                            name(),
+                            "no interface has an address, loopback included: TCP does not work",
+                            "network interfaces that are up: none",
+                            "ip link set lo up (a new network namespace starts with it down)",
+                            "ip address"));
+        } else if (found.isEmpty()) {
             found.add(
                     Finding.info(name(), "no interface but loopback is up", "network interfaces"));
         }

@@ -230,6 +230,12 @@ class ChecksTest {
     }
 
     @Test
+    void aNamespaceWithoutAnyInterfaceIsTold() throws IOException {
+        // The recorded pod has none.
+        assertThat(onlyWrong(examine("pod"), "mtu").remedy()).contains("ip link set lo up");
+    }
+
+    @Test
     void limitsOfTheProcessAreTold() throws IOException {
         List<Finding> all = examine("workstation");
         assertThat(onlyWrong(all, "open-files").severity()).isEqualTo(Severity.ERROR);

@@ -94,6 +94,21 @@ class DoctorNetworkTest {
         }
     }
 
+    @Test
+    void aNamespaceWhereNothingIsUp() throws IOException {
+        run("ip -n %s link set d0 down".formatted(HERE));
+        run("ip -n %s link set lo down".formatted(HERE));
+        Tool.Output output =
+                Tool.await(
+                        Tool.start(telpher(HERE, "doctor", "--only=mtu,subnets,paths"), Map.of()),
+                        100);
+        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+        assertThat(output.text())
+                .contains("no interface has an address", "ip link set lo up")
+                .as("shared memory does not need one")
+                .contains("is one copy");
+    }
+
     private static Tool.Output doctor(Path address) throws IOException {
         // Both namespaces are of this host, so shared memory would do.
         Map<String, String> environment = Map.of("TELPHER_TRANSPORTS", "tcp");
