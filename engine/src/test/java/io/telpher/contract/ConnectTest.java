@@ -12,11 +12,13 @@ import io.telpher.EndpointAddress;
 import io.telpher.EndpointOptions;
 import io.telpher.TelpherException;
 import io.telpher.internal.wire.AddressCodec;
+import io.telpher.spi.PeerAddress;
 import java.io.IOException;
 import java.net.Inet6Address;
 import java.net.InetAddress;
 import java.net.NetworkInterface;
 import java.net.ServerSocket;
+import java.net.Socket;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -138,6 +140,43 @@ class ConnectTest {
                     .isInstanceOf(TelpherException.TimedOut.class);
             assertThat(Duration.ofNanos(System.nanoTime() - start))
                     .isBetween(Duration.ofMillis(490), Duration.ofMillis(2500));
+        }
+    }
+
+    /// The peer's attempt comes through while this side's own runs into the handshake's limit.
+    @Test
+    void anAttemptThatFailsAfterItWasServedGivesThePeersConnection() throws IOException {
+        try (ServerSocket silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
+                Endpoint first = Endpoint.open(EndpointOptions.DEFAULTS);
+                Endpoint second = Endpoint.open(EndpointOptions.DEFAULTS)) {
+            // Of two attempts that of the lower incarnation counts: the peer's shall.
+            boolean rising =
+                    Long.compareUnsigned(
+                                    first.address().incarnation(), second.address().incarnation())
+                            < 0;
+            Endpoint one = rising ? second : first;
+            Endpoint other = rising ? first : second;
+            AddressCodec.Address real = AddressCodec.decode(other.address().toBytes());
+            AddressCodec.Address nowhere =
+                    AddressCodec.Address.ofHost("127.0.0.1", silent.getLocalPort(), SECRET);
+            EndpointAddress misleading =
+                    EndpointAddress.ofBytes(
+                            AddressCodec.encode(
+                                    new AddressCodec.Address(
+                                            SECRET,
+                                            new PeerAddress(
+                                                    real.incarnation(),
+                                                    real.peer().host(),
+                                                    nowhere.locators()))));
+            CompletableFuture<Connection> connect =
+                    async(() -> one.connect(misleading, Duration.ofSeconds(60)));
+            try (Socket dialled = silent.accept()) {
+                Connection back = other.connect(one.address());
+                assertThat(dialled.isConnected()).isTrue();
+                Connection there = Peer.result(connect);
+                checkSame(there, back, 1);
+                checkNothingToAccept(one, there);
+            }
         }
     }
 

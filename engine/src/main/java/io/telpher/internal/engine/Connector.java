@@ -50,6 +50,12 @@ final class Connector {
         List<String> failures = new ArrayList<>();
         try {
             return connect(peer, mine, deadline, failures);
+        } catch (TelpherException e) {
+            ConnectionCore other = crossing.giveUp(mine, deadline);
+            if (other == null) {
+                throw e;
+            }
+            return other;
         } finally {
             crossing.leave(mine);
         }

@@ -92,6 +92,25 @@ final class Crossing {
     ///
     /// @return false when there is a connection already
     synchronized boolean commit(Pending mine, Deadline deadline) {
+        awaitClaims(mine, deadline);
+        mine.committed = !mine.result.isDone();
+        return mine.committed;
+    }
+
+    /// Ends a connect that has failed, unless the peer's own attempt has served it or is about to:
+    /// nobody else would ever get that connection.
+    ///
+    /// @return the connection that the peer has made
+    synchronized @Nullable ConnectionCore giveUp(Pending mine, Deadline deadline) {
+        if (!Thread.currentThread().isInterrupted()) {
+            awaitClaims(mine, deadline);
+        }
+        pending.remove(mine);
+        return mine.result.getNow(null);
+    }
+
+    /// Waits until the peer's own attempts have served this one or have failed. Under `this`.
+    private void awaitClaims(Pending mine, Deadline deadline) {
         try {
             while (mine.claims > 0 && !mine.result.isDone() && !deadline.passed()) {
                 wait(Math.max(1, deadline.leftMillis()));
@@ -100,8 +119,6 @@ final class Crossing {
             Thread.currentThread().interrupt();
             throw new TelpherException.Cancelled("interrupted while connecting");
         }
-        mine.committed = !mine.result.isDone();
-        return mine.committed;
     }
 
     /// Waits for the connection that the peer makes.
