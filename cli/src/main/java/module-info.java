@@ -4,6 +4,7 @@ import org.jspecify.annotations.NullMarked;
 @NullMarked
 module io.telpher.cli {
     requires info.picocli;
+    requires io.telpher.bootstrap;
     requires io.telpher.engine;
     requires HdrHistogram;
     requires java.management;

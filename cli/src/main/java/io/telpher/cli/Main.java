@@ -29,6 +29,7 @@ public final class Main implements Runnable {
         ExplainCommand.class,
         ConfigCommand.class,
         CompletionCommand.class,
+        RendezvousCommand.class,
         BenchRankCommand.class,
         HelperCommand.class,
         CommandLine.HelpCommand.class
