@@ -9,6 +9,7 @@ module io.telpher.engine {
     requires static transitive org.jspecify;
 
     exports io.telpher;
+    exports io.telpher.sim;
     exports io.telpher.spi;
 
     // Diagnosis looks below the API: it makes the same system calls as the transports do, and reads

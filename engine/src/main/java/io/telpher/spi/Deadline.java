@@ -2,18 +2,19 @@ package io.telpher.spi;
 
 import java.time.Duration;
 
-/// A moment of [System#nanoTime()].
+/// A moment of a clock.
 ///
+/// @param clock whose moment it is
 /// @param nanos the moment
-public record Deadline(long nanos) {
-    /// @return the moment that lies so far ahead
+public record Deadline(Clock clock, long nanos) {
+    /// @return the moment of the machine's clock that lies so far ahead
     public static Deadline in(Duration time) {
-        return new Deadline(System.nanoTime() + Math.min(time.toNanos(), Long.MAX_VALUE / 4));
+        return Clock.SYSTEM.in(time);
     }
 
     /// @return nanoseconds left, negative when it has passed
     public long left() {
-        return nanos - System.nanoTime();
+        return nanos - clock.nanoTime();
     }
 
     /// @return milliseconds left, rounded up, zero when it has passed
@@ -27,9 +28,9 @@ public record Deadline(long nanos) {
         return left() <= 0;
     }
 
-    /// @return the earlier of the two
+    /// @return the earlier of this and the moment that lies so far ahead
     public Deadline or(Duration time) {
-        Deadline other = in(time);
+        Deadline other = clock.in(time);
         return other.nanos - nanos < 0 ? other : this;
     }
 }

@@ -15,6 +15,10 @@ public interface Lane extends AutoCloseable {
     /// Bytes of a frame's header.
     int HEADER = 64;
 
+    /// What the payload of a frame may always have: the engine packs pieces of up to 16 KiB and
+    /// their table into one frame.
+    int LEAST_PAYLOAD = 32 * 1024;
+
     /// Result of [#send]: the lane has taken the frame. [#flush]: nothing is left over.
     int OK = 0;
 
@@ -30,7 +34,7 @@ public interface Lane extends AutoCloseable {
     /// @return both ends, for people
     String text();
 
-    /// @return the largest payload of one frame
+    /// @return the largest payload of one frame, at least [#LEAST_PAYLOAD]
     int maxPayload();
 
     /// Takes one frame. The header is copied. The payload is copied, or read until it is written

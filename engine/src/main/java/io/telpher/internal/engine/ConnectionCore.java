@@ -31,9 +31,10 @@ final class ConnectionCore {
         }
     }
 
-    final SpinLock lock = new SpinLock();
-    final OperationTable table = new OperationTable();
-    final Lanes lanes = new Lanes();
+    final Platform platform;
+    final SpinLock lock;
+    final OperationTable table;
+    final Lanes lanes;
     final Outbound outbound;
     final Pump pump;
     final Matcher matcher;
@@ -81,6 +82,10 @@ final class ConnectionCore {
     final Watch watch;
 
     ConnectionCore(EndpointImpl endpoint, long id, EndpointAddress peer) {
+        this.platform = endpoint.platform();
+        this.lock = new SpinLock(platform);
+        this.table = new OperationTable(platform);
+        this.lanes = new Lanes();
         this.endpoint = endpoint;
         this.id = id;
         this.peer = peer;
@@ -187,7 +192,11 @@ final class ConnectionCore {
     /// @return frames handled
     int poll() {
         POLLS.setOpaque(this, (long) POLLS.getOpaque(this) + 1);
-        return turn();
+        int frames = turn();
+        if (frames == 0) {
+            platform.polledInVain();
+        }
+        return frames;
     }
 
     long polls() {

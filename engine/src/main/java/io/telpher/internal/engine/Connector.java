@@ -11,19 +11,16 @@ import io.telpher.spi.Role;
 import io.telpher.spi.Route;
 import io.telpher.spi.TransportEndpoint;
 import io.telpher.spi.Windows;
-import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import org.jspecify.annotations.Nullable;
 
 /// Makes connections to other endpoints: dials every route of the transports, by rank, and takes
 /// the first channel that authenticates; the others become lanes ([Joining]). Used by the threads
 /// that connect, each for itself; what they share is in [Crossing].
 final class Connector {
-    private static final SecureRandom RANDOM = new SecureRandom();
-
     private final EndpointImpl endpoint;
     private final Crossing crossing;
     private final Dialler dialler;
@@ -66,7 +63,7 @@ final class Connector {
             Crossing.Pending mine,
             Deadline deadline,
             List<String> failures) {
-        LinkedBlockingQueue<Dialler.Dialled> dialled = new LinkedBlockingQueue<>();
+        Queue<Dialler.Dialled> dialled = new ConcurrentLinkedQueue<>();
         List<EndpointImpl.Opened> left = new ArrayList<>(endpoint.transports());
         while (!left.isEmpty()) {
             EndpointImpl.Opened opened = left.removeFirst();
@@ -80,7 +77,12 @@ final class Connector {
                 }
             }
             for (Route route : routes) {
-                endpoint.control().execute(() -> dialled.add(dialler.dial(by, route, deadline)));
+                endpoint.control()
+                        .execute(
+                                () -> {
+                                    dialled.add(dialler.dial(by, route, deadline));
+                                    endpoint.gate().changed();
+                                });
             }
             ConnectionCore connection =
                     firstThatWorks(peer, mine, routes.size(), dialled, deadline, failures);
@@ -115,7 +117,7 @@ final class Connector {
             AddressCodec.Address peer,
             Crossing.Pending mine,
             int dials,
-            LinkedBlockingQueue<Dialler.Dialled> dialled,
+            Queue<Dialler.Dialled> dialled,
             Deadline deadline,
             List<String> failures) {
         int left = dials;
@@ -167,22 +169,15 @@ final class Connector {
 
     /// Waits for the next dial's outcome, or for the peer's own attempt to succeed.
     private Dialler.@Nullable Dialled next(
-            LinkedBlockingQueue<Dialler.Dialled> dialled,
-            Crossing.Pending mine,
-            Deadline deadline) {
-        try {
-            while (!deadline.passed() && !mine.result.isDone()) {
-                Dialler.Dialled next =
-                        dialled.poll(Math.min(deadline.left(), 20_000_000), TimeUnit.NANOSECONDS);
-                if (next != null) {
-                    return next;
-                }
-            }
-            return mine.result.isDone() ? null : dialled.poll();
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new TelpherException.Cancelled("interrupted while connecting");
-        }
+            Queue<Dialler.Dialled> dialled, Crossing.Pending mine, Deadline deadline) {
+        boolean ignored =
+                endpoint.gate()
+                        .await(
+                                () -> mine.result.isDone() || !dialled.isEmpty(),
+                                deadline,
+                                "connecting");
+        assert ignored || deadline.passed();
+        return mine.result.isDone() ? null : dialled.poll();
     }
 
     private @Nullable ConnectionCore establish(
@@ -192,7 +187,7 @@ final class Connector {
             Channel channel,
             Deadline deadline,
             List<String> failures) {
-        long id = RANDOM.nextLong();
+        long id = endpoint.platform().random().nextLong();
         AddressCodec.Address found;
         try {
             found = dialler.initiate(Handshake.Purpose.CONNECT, 0, id, peer, channel, deadline);
@@ -222,6 +217,7 @@ final class Connector {
         ConnectionCore connection = create(id, found, link, Role.INITIATOR);
         connection.add(link, 0, by.route().text() + ": chosen");
         mine.result.complete(connection);
+        endpoint.gate().changed();
         for (String failure : failures) {
             connection.note(failure);
         }
@@ -243,6 +239,7 @@ final class Connector {
             throw new TelpherException.ProtocolViolation(
                     name(peer) + " uses the id of another connection");
         }
+        endpoint.gate().changed();
         endpoint.connections().add(connection);
         if (endpoint.isClosed()) {
             connection.close();

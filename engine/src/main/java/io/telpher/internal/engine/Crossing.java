@@ -5,9 +5,6 @@ import io.telpher.spi.Deadline;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import org.jspecify.annotations.Nullable;
 
 /// Connects that cross. When two endpoints connect to each other at the same time, the attempt of
@@ -15,8 +12,8 @@ import org.jspecify.annotations.Nullable;
 /// connection. A connection that the peer has made and nobody has accepted yet serves a `connect`
 /// to that peer too.
 ///
-/// Everything is guarded by `this`; threads that connect wait on it while a connection of the same
-/// peer is being set up from the other side.
+/// Everything is guarded by `this`; threads that connect wait at the endpoint's [Gate] while a
+/// connection of the same peer is being set up from the other side.
 final class Crossing {
     /// A connect that is under way.
     static final class Pending {
@@ -41,6 +38,7 @@ final class Crossing {
     record Arrival(long peer, @Nullable Pending served) {}
 
     private final EndpointImpl endpoint;
+    private final Gate gate;
     private final List<Pending> pending = new ArrayList<>();
 
     /// Incarnations whose connections are being set up from the other side.
@@ -48,6 +46,7 @@ final class Crossing {
 
     Crossing(EndpointImpl endpoint) {
         this.endpoint = endpoint;
+        this.gate = endpoint.gate();
     }
 
     // --- for who connects -----------------------------------------------------------------------
@@ -55,18 +54,35 @@ final class Crossing {
     /// Begins a connect; [#leave] must follow, unless there is a connection already.
     ///
     /// @return one that the peer has made and nobody has accepted
-    synchronized @Nullable ConnectionCore enter(Pending mine, Deadline deadline) {
-        if (mine.peer != 0) {
-            awaitArrival(mine.peer, deadline);
-            for (ConnectionCore waiting : endpoint.acceptQueue()) {
-                if (waiting.peerAddress().incarnation() == mine.peer
-                        && !waiting.isOver()
-                        && endpoint.acceptQueue().remove(waiting)) {
+    @Nullable ConnectionCore enter(Pending mine, Deadline deadline) {
+        while (true) {
+            synchronized (this) {
+                if (!arriving.contains(mine.peer) || mine.peer == 0 || deadline.passed()) {
+                    ConnectionCore waiting = mine.peer == 0 ? null : takeAccepted(mine.peer);
+                    if (waiting == null) {
+                        pending.add(mine);
+                    }
                     return waiting;
                 }
             }
+            // It is about to be in the accept queue.
+            boolean ignored = gate.await(() -> !isArriving(mine.peer), deadline, "connecting");
+            assert ignored || deadline.passed();
         }
-        pending.add(mine);
+    }
+
+    private synchronized boolean isArriving(long peer) {
+        return arriving.contains(peer);
+    }
+
+    private @Nullable ConnectionCore takeAccepted(long peer) {
+        for (ConnectionCore waiting : endpoint.acceptQueue()) {
+            if (waiting.peerAddress().incarnation() == peer
+                    && !waiting.isOver()
+                    && endpoint.acceptQueue().remove(waiting)) {
+                return waiting;
+            }
+        }
         return null;
     }
 
@@ -74,66 +90,60 @@ final class Crossing {
         pending.remove(mine);
     }
 
-    /// A connection from that peer that is being set up is about to be in the accept queue. Under
-    /// `this`.
-    private void awaitArrival(long peer, Deadline deadline) {
-        try {
-            while (arriving.contains(peer) && !deadline.passed()) {
-                wait(Math.max(1, deadline.leftMillis()));
-            }
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new TelpherException.Cancelled("interrupted while connecting");
-        }
-    }
-
     /// Both sides may get here at the same time, when the peer's attempt has come through and this
     /// one was under way: the peer's counts.
     ///
     /// @return false when there is a connection already
-    synchronized boolean commit(Pending mine, Deadline deadline) {
-        awaitClaims(mine, deadline);
-        mine.committed = !mine.result.isDone();
-        return mine.committed;
+    boolean commit(Pending mine, Deadline deadline) {
+        while (true) {
+            synchronized (this) {
+                if (isDecided(mine) || deadline.passed()) {
+                    mine.committed = !mine.result.isDone();
+                    return mine.committed;
+                }
+            }
+            awaitClaims(mine, deadline);
+        }
     }
 
     /// Ends a connect that has failed, unless the peer's own attempt has served it or is about to:
     /// nobody else would ever get that connection.
     ///
     /// @return the connection that the peer has made
-    synchronized @Nullable ConnectionCore giveUp(Pending mine, Deadline deadline) {
-        if (!Thread.currentThread().isInterrupted()) {
+    @Nullable ConnectionCore giveUp(Pending mine, Deadline deadline) {
+        while (true) {
+            synchronized (this) {
+                if (isDecided(mine)
+                        || deadline.passed()
+                        || Thread.currentThread().isInterrupted()) {
+                    pending.remove(mine);
+                    return mine.result.getNow(null);
+                }
+            }
             awaitClaims(mine, deadline);
         }
-        pending.remove(mine);
-        return mine.result.getNow(null);
     }
 
-    /// Waits until the peer's own attempts have served this one or have failed. Under `this`.
+    /// Waits until the peer's own attempts have served this one or have failed.
     private void awaitClaims(Pending mine, Deadline deadline) {
-        try {
-            while (mine.claims > 0 && !mine.result.isDone() && !deadline.passed()) {
-                wait(Math.max(1, deadline.leftMillis()));
-            }
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new TelpherException.Cancelled("interrupted while connecting");
-        }
+        boolean ignored = gate.await(() -> isDecided(mine), deadline, "connecting");
+        assert ignored || deadline.passed();
+    }
+
+    private synchronized boolean isDecided(Pending mine) {
+        return mine.claims == 0 || mine.result.isDone();
     }
 
     /// Waits for the connection that the peer makes.
     ConnectionCore await(Pending mine, Deadline deadline) {
-        try {
-            return mine.result.get(Math.max(deadline.left(), 0), TimeUnit.NANOSECONDS);
-        } catch (TimeoutException e) {
+        boolean ignored = gate.await(mine.result::isDone, deadline, "connecting");
+        assert ignored || deadline.passed();
+        ConnectionCore made = mine.result.getNow(null);
+        if (made == null) {
             throw new TelpherException.TimedOut(
                     "the peer connects at the same time, but its attempt did not arrive in time");
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new TelpherException.Cancelled("interrupted while connecting");
-        } catch (ExecutionException e) {
-            throw new IllegalStateException(e);
         }
+        return made;
     }
 
     // --- for who is connected to ----------------------------------------------------------------
@@ -160,18 +170,25 @@ final class Crossing {
     }
 
     /// Gives the connection to the connect that it serves, or to whoever accepts.
-    synchronized void handOver(Arrival arrival, ConnectionCore connection) {
-        Pending served = arrival.served;
-        if (served == null || !pending.contains(served) || !served.result.complete(connection)) {
-            endpoint.acceptQueue().add(connection);
+    void handOver(Arrival arrival, ConnectionCore connection) {
+        synchronized (this) {
+            Pending served = arrival.served;
+            if (served == null
+                    || !pending.contains(served)
+                    || !served.result.complete(connection)) {
+                endpoint.acceptQueue().add(connection);
+            }
         }
+        gate.changed();
     }
 
-    synchronized void end(Arrival arrival) {
-        arriving.remove(arrival.peer);
-        if (arrival.served != null) {
-            arrival.served.claims--;
+    void end(Arrival arrival) {
+        synchronized (this) {
+            arriving.remove(arrival.peer);
+            if (arrival.served != null) {
+                arrival.served.claims--;
+            }
         }
-        notifyAll();
+        gate.changed();
     }
 }

@@ -8,8 +8,7 @@ import io.telpher.spi.Deadline;
 import io.telpher.spi.Route;
 import io.telpher.spi.TransportEndpoint;
 import java.time.Duration;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
+import java.util.Queue;
 import org.jspecify.annotations.Nullable;
 
 /// Dials routes, and introduces this endpoint to who answers. Blocks; used by control threads and
@@ -17,6 +16,9 @@ import org.jspecify.annotations.Nullable;
 final class Dialler {
     /// How long either side may take for the handshake.
     static final Duration HANDSHAKE = Duration.ofSeconds(5);
+
+    /// How long a dial that nobody needs any more is waited for, to close what it brings.
+    private static final Duration LATE = Duration.ofSeconds(60);
 
     /// A dialled channel, or why there is none.
     record Dialled(TransportEndpoint by, Route route, @Nullable Channel channel, String failure) {}
@@ -38,7 +40,7 @@ final class Dialler {
     }
 
     /// Closes what may still come.
-    void abandon(LinkedBlockingQueue<Dialled> dialled, int left) {
+    void abandon(Queue<Dialled> dialled, int left) {
         if (left == 0) {
             return;
         }
@@ -46,16 +48,25 @@ final class Dialler {
                 .execute(
                         () -> {
                             for (int i = 0; i < left; i++) {
-                                try {
-                                    Dialled late = dialled.poll(60, TimeUnit.SECONDS);
-                                    if (late != null && late.channel() != null) {
-                                        late.channel().close();
-                                    }
-                                } catch (InterruptedException e) {
-                                    return;
+                                Dialled late = take(dialled, endpoint.platform().in(LATE));
+                                if (late != null && late.channel() != null) {
+                                    late.channel().close();
                                 }
                             }
                         });
+    }
+
+    /// Waits for a dial to end.
+    ///
+    /// @return null when none ended in time, or the thread was interrupted
+    @Nullable Dialled take(Queue<Dialled> dialled, Deadline deadline) {
+        try {
+            return endpoint.gate().await(() -> !dialled.isEmpty(), deadline, "dialling")
+                    ? dialled.poll()
+                    : null;
+        } catch (TelpherException.Cancelled interrupted) {
+            return null;
+        }
     }
 
     /// The initiator's part of the handshake.
@@ -74,6 +85,7 @@ final class Dialler {
                 new Handshake.Hello(purpose, lane, id, endpoint.incarnation(), peer.incarnation()),
                 peer.secret(),
                 ownAddress(),
+                endpoint.platform().random(),
                 deadline.or(HANDSHAKE));
     }
 

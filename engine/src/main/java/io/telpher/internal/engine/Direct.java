@@ -6,6 +6,7 @@ import io.telpher.MemorySlices;
 import io.telpher.RemoteMemory;
 import io.telpher.RemoteSlices;
 import io.telpher.TelpherException;
+import io.telpher.spi.Clock;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.Window;
 import io.telpher.spi.Windows;
@@ -53,10 +54,12 @@ final class Direct {
     }
 
     private final Windows windows;
+    private final Clock clock;
     private volatile @Nullable Slot[] slots = new Slot[16];
 
-    Direct(Windows windows) {
+    Direct(Windows windows, Clock clock) {
         this.windows = windows;
+        this.clock = clock;
     }
 
     String explain() {
@@ -363,7 +366,7 @@ final class Direct {
         RemoteSlices remote = op.remotePieces;
         RemoteMemory only = op.remote;
         CounterUpdate counter = op.counter;
-        Deadline deadline = new Deadline(op.deadline());
+        Deadline deadline = new Deadline(clock, op.deadline());
         return () -> {
             if (only != null) {
                 open(only, deadline);

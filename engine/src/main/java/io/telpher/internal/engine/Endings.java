@@ -106,7 +106,9 @@ final class Endings {
         if (op.error == null) {
             op.error = Failures.exception(reason, describe(op), detail);
         }
-        op.drainUntil = System.nanoTime() + connection.endpoint().options().drainLimit().toNanos();
+        op.drainUntil =
+                connection.platform.nanoTime()
+                        + connection.endpoint().options().drainLimit().toNanos();
         switch (op.kind) {
             case WRITE, NOTIFY -> connection.outbound.credits.noteRevoked(op);
             case SEND -> connection.matcher.sendRevoked(op);
@@ -162,7 +164,7 @@ final class Endings {
             return;
         }
         if (op.advance(Operation.ENDING, Operation.ENDED)) {
-            op.quiet = quiet ? RemoteQuiet.YES : RemoteQuiet.UNKNOWN;
+            op.quiet = quiet && !op.exposed ? RemoteQuiet.YES : RemoteQuiet.UNKNOWN;
             ended(op);
         }
     }

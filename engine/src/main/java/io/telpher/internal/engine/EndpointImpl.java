@@ -20,26 +20,24 @@ import io.telpher.spi.Locator;
 import io.telpher.spi.PeerAddress;
 import io.telpher.spi.Transport;
 import io.telpher.spi.TransportEndpoint;
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.security.SecureRandom;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
-import java.util.ServiceLoader;
-import java.util.Set;
+import java.util.Queue;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 
 /// An endpoint: its regions, transports, connections and published names.
 public final class EndpointImpl implements Endpoint, EndpointContext {
-    private static final SecureRandom RANDOM = new SecureRandom();
-
     /// Names that are asked for before they are published, and questions for each.
     private static final int MOST_NAMES = 16_384;
 
@@ -50,6 +48,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
 
     private record Asked(ConnectionCore connection, long token) {}
 
+    private final Platform platform;
     private final EndpointOptions options;
     private final long incarnation;
     private final byte[] secret;
@@ -59,36 +58,48 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     private final List<Opened> transports = new ArrayList<>();
     private final List<String> unavailable = new ArrayList<>();
     private final Connector connector;
-    private final Set<ConnectionCore> connections = ConcurrentHashMap.newKeySet();
+    private final List<ConnectionCore> connections = new CopyOnWriteArrayList<>();
 
     /// Those that peers have made, by the id that they have chosen: they may add lanes.
     private final Map<Long, ConnectionCore> joinable = new ConcurrentHashMap<>();
 
-    private final LinkedBlockingQueue<ConnectionCore> accepted = new LinkedBlockingQueue<>();
+    private final Queue<ConnectionCore> accepted = new ConcurrentLinkedQueue<>();
+    private final Gate gate;
     private final Map<String, RemoteMemory> published = new ConcurrentHashMap<>();
     private final Map<String, List<Asked>> asked = new ConcurrentHashMap<>();
-    private final HostIdentity host = HostIdentity.here();
+    private final HostIdentity host;
     private final EndpointAddress address;
     private volatile boolean closed;
+
+    /// Opens an endpoint on this machine.
+    ///
+    /// @param options how it behaves
+    public EndpointImpl(EndpointOptions options) {
+        this(options, NativePlatform.HERE);
+    }
 
     /// Opens an endpoint.
     ///
     /// @param options how it behaves
-    public EndpointImpl(EndpointOptions options) {
+    /// @param platform where it runs
+    public EndpointImpl(EndpointOptions options, Platform platform) {
         this.options = options;
+        this.platform = platform;
+        this.gate = new Gate(platform);
+        this.host = platform.identity();
         byte[] given = options.secret();
         if (given == null) {
             given = new byte[32];
-            RANDOM.nextBytes(given);
+            platform.random().nextBytes(given);
         }
         this.secret = given.clone();
         long number;
         do {
-            number = RANDOM.nextLong();
+            number = platform.random().nextLong();
         } while (number == 0);
         this.incarnation = number;
-        this.progress = Progress.acquire();
-        this.control = Control.create();
+        this.progress = Progress.acquire(platform);
+        this.control = platform.executor();
         this.connector = new Connector(this);
         boolean opened = false;
         try {
@@ -107,11 +118,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     }
 
     private void openTransports() {
-        List<Transport> found = new ArrayList<>();
-        for (Transport transport :
-                ServiceLoader.load(Transport.class, EndpointImpl.class.getClassLoader())) {
-            found.add(transport);
-        }
+        List<Transport> found = new ArrayList<>(platform.transports());
         found.sort(Comparator.comparingInt(Transport::rank));
         for (Transport transport : found) {
             if (!options.transports().isEmpty()
@@ -158,6 +165,14 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
 
     // --- what the parts share -------------------------------------------------------------------
 
+    Platform platform() {
+        return platform;
+    }
+
+    Gate gate() {
+        return gate;
+    }
+
     byte[] secret() {
         return secret;
     }
@@ -188,7 +203,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         return unavailable;
     }
 
-    Set<ConnectionCore> connections() {
+    List<ConnectionCore> connections() {
         return connections;
     }
 
@@ -196,7 +211,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         return joinable;
     }
 
-    LinkedBlockingQueue<ConnectionCore> acceptQueue() {
+    Queue<ConnectionCore> acceptQueue() {
         return accepted;
     }
 
@@ -287,11 +302,13 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
             throw new IllegalArgumentException("cannot allocate " + bytes + " bytes");
         }
         SharedMemory memory =
-                SharedMemory.allocate(
+                platform.share(
                         bytes,
                         access,
                         options.hugePages() ? SharedMemory.Pages.HUGE : SharedMemory.Pages.SMALL);
-        return announce(regions.add(memory.segment(), access, memory));
+        MemorySegment segment =
+                memory == null ? Arena.ofAuto().allocate(bytes, 4096) : memory.segment();
+        return announce(regions.add(segment, access, memory));
     }
 
     @Override
@@ -413,29 +430,21 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     @Override
     public Connection connect(EndpointAddress peer, Duration atMost) {
         checkOpen();
-        return new ConnectionImpl(connector.connect(peer, Deadline.in(atMost)));
+        return new ConnectionImpl(connector.connect(peer, platform.in(atMost)));
     }
 
     @Override
     public Connection accept(Duration atMost) {
-        Deadline deadline = Deadline.in(atMost);
-        while (true) {
+        Deadline deadline = platform.in(atMost);
+        BooleanSupplier news = () -> closed || !accepted.isEmpty();
+        while (gate.await(news, deadline, "waiting for a connection")) {
             checkOpen();
-            try {
-                long left = Math.min(Math.max(deadline.left(), 0), 100_000_000);
-                ConnectionCore connection = accepted.poll(left, TimeUnit.NANOSECONDS);
-                if (connection != null) {
-                    return new ConnectionImpl(connection);
-                }
-            } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
-                throw new TelpherException.Cancelled("interrupted while waiting for a connection");
-            }
-            if (deadline.passed()) {
-                throw new TelpherException.TimedOut(
-                        "nobody connected within " + Failures.seconds(atMost));
-            }
+            ConnectionCore connection = accepted.poll();
+            if (connection != null) {
+                return new ConnectionImpl(connection);
+            } // else another thread was quicker
         }
+        throw new TelpherException.TimedOut("nobody connected within " + Failures.seconds(atMost));
     }
 
     @Override
@@ -446,6 +455,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
             }
             closed = true;
         }
+        gate.changed();
         for (ConnectionCore connection : List.copyOf(connections)) {
             connection.close();
         }

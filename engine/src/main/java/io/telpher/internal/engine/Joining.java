@@ -8,9 +8,7 @@ import io.telpher.spi.Deadline;
 import io.telpher.spi.PeerAddress;
 import io.telpher.spi.Role;
 import java.time.Duration;
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
+import java.util.Queue;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /// Adds lanes to a connection that this side has made: whatever other routes lead to the peer. Used
@@ -18,6 +16,9 @@ import java.util.concurrent.atomic.AtomicInteger;
 final class Joining {
     /// How long `connect` waits for the lanes beside the first.
     private static final Duration JOIN_GRACE = Duration.ofMillis(500);
+
+    /// How much later than its deadline a dial may come to its end.
+    private static final Duration OVERRUN = Duration.ofMillis(100);
 
     private final EndpointImpl endpoint;
     private final Dialler dialler;
@@ -34,7 +35,7 @@ final class Joining {
             ConnectionCore connection,
             Dialler.Dialled first,
             int left,
-            LinkedBlockingQueue<Dialler.Dialled> dialled,
+            Queue<Dialler.Dialled> dialled,
             Deadline deadline) {
         AddressCodec.Address target =
                 new AddressCodec.Address(
@@ -46,7 +47,7 @@ final class Joining {
         AtomicInteger nextLane = new AtomicInteger(1);
         int sockets = endpoint.options().maxSockets() - 1;
         int own = Math.min(first.route().lanes(), sockets);
-        CountDownLatch done = new CountDownLatch(own + left);
+        AtomicInteger undone = new AtomicInteger(own + left);
         for (int i = 0; i < own; i++) {
             endpoint.control()
                     .execute(
@@ -59,7 +60,8 @@ final class Joining {
                                             nextLane.getAndIncrement(),
                                             deadline);
                                 } finally {
-                                    done.countDown();
+                                    undone.decrementAndGet();
+                                    endpoint.gate().changed();
                                 }
                             });
         }
@@ -76,34 +78,34 @@ final class Joining {
                                             sockets,
                                             deadline);
                                 } finally {
-                                    done.countDown();
+                                    undone.decrementAndGet();
+                                    endpoint.gate().changed();
                                 }
                             });
         }
         try {
             boolean all =
-                    done.await(Math.max(0, deadline.or(JOIN_GRACE).left()), TimeUnit.NANOSECONDS);
+                    endpoint.gate()
+                            .await(() -> undone.get() == 0, deadline.or(JOIN_GRACE), "connecting");
             if (!all) {
                 connection.note("more lanes are still joining");
             }
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
+        } catch (TelpherException.Cancelled interrupted) {
+            connection.note("interrupted; more lanes may still join");
         }
     }
 
     private void joinRoute(
             AddressCodec.Address target,
             ConnectionCore connection,
-            LinkedBlockingQueue<Dialler.Dialled> dialled,
+            Queue<Dialler.Dialled> dialled,
             AtomicInteger nextLane,
             int sockets,
             Deadline deadline) {
-        Dialler.Dialled next;
-        try {
-            next = dialled.poll(Math.max(0, deadline.left()) + 100_000_000, TimeUnit.NANOSECONDS);
-        } catch (InterruptedException e) {
-            return;
-        }
+        Dialler.Dialled next =
+                dialler.take(
+                        dialled,
+                        new Deadline(deadline.clock(), deadline.nanos() + OVERRUN.toNanos()));
         if (next == null) {
             return;
         }

@@ -48,13 +48,14 @@ final class LaneKeeper {
     /// Some lane has died and has to be closed.
     private volatile boolean burials;
 
-    private long lastTick = System.nanoTime();
+    private long lastTick;
 
     LaneKeeper(ConnectionCore connection, SpinLock lock, Outbound outbound) {
         this.connection = connection;
         this.lock = lock;
         this.lanes = connection.lanes;
         this.outbound = outbound;
+        this.lastTick = connection.platform.nanoTime();
     }
 
     // --- polling --------------------------------------------------------------------------------
@@ -216,7 +217,9 @@ final class LaneKeeper {
                 confirmed(s, s.told);
                 return false;
             }
-            return true;
+            // Frames may have said more than the word, which then was not looked at: a lane does
+            // not park while the word holds news.
+            return s.lane.confirmed() <= s.acked;
         }
         if (s.received() == s.reported) {
             return true;

@@ -45,8 +45,8 @@ final class LaneState {
 
     final Lane lane;
     final int index;
-    final Token sendToken = new Token();
-    final Token pollToken = new Token();
+    final Token sendToken;
+    final Token pollToken;
     final Inbound inbound;
 
     // --- guarded by the send token
@@ -167,12 +167,16 @@ final class LaneState {
     }
 
     LaneState(ConnectionCore connection, Lane lane, int index, Arena arena) {
+        Platform platform = connection.platform;
         this.lane = lane;
         this.index = index;
+        this.sendToken = new Token(platform);
+        this.pollToken = new Token(platform);
         this.header = arena.allocate(Lane.HEADER, Lane.HEADER);
         this.inbound = new Inbound(connection, this);
         Arrays.fill(kinds, Sent.NOP);
-        this.progressAt = System.nanoTime();
+        this.progressAt = platform.nanoTime();
+        this.heardAt = progressAt;
     }
 
     MemorySegment staging(Arena arena) {

@@ -23,7 +23,6 @@ final class Lanes {
             at--;
         }
         after[at] = added;
-        added.heardAt = System.nanoTime();
         all = after;
     }
 

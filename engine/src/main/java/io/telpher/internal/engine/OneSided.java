@@ -55,7 +55,7 @@ final class OneSided {
 
     /// Takes over the windows of a link. Under the lock.
     void open(Windows windows) {
-        direct = new Direct(windows);
+        direct = new Direct(windows, connection.platform);
     }
 
     void close() {

@@ -6,6 +6,7 @@ import io.telpher.RemoteMemory;
 import io.telpher.RemoteQuiet;
 import io.telpher.RemoteSlices;
 import io.telpher.TelpherException;
+import io.telpher.spi.Clock;
 import io.telpher.spi.Window;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandles;
@@ -68,6 +69,7 @@ final class Operation implements Window.Guard {
     }
 
     final int index;
+    private final Clock clock;
     int generation = 1;
     private volatile int state = FREE;
 
@@ -134,6 +136,10 @@ final class Operation implements Window.Guard {
     /// A receive that waits for the sender's consent.
     boolean asking;
 
+    /// A receive whose memory the peer may store into by itself, until the peer has said that it
+    /// does not.
+    boolean exposed;
+
     /// Nobody takes its result.
     boolean orphaned;
 
@@ -157,8 +163,9 @@ final class Operation implements Window.Guard {
     @Nullable RemoteMemory found;
     String path = "";
 
-    Operation(int index) {
+    Operation(int index, Clock clock) {
         this.index = index;
+        this.clock = clock;
     }
 
     long token() {
@@ -184,7 +191,7 @@ final class Operation implements Window.Guard {
 
     @Override
     public boolean goOn() {
-        return state == PENDING && System.nanoTime() - deadline() < 0;
+        return state == PENDING && clock.nanoTime() - deadline() < 0;
     }
 
     /// Gives it so much time. Reading the clock costs more than all the rest of a short operation:
@@ -204,8 +211,8 @@ final class Operation implements Window.Guard {
         return due;
     }
 
-    private static long dueIn(long nanos) {
-        long due = System.nanoTime() + Math.min(nanos, Long.MAX_VALUE / 4);
+    private long dueIn(long nanos) {
+        long due = clock.nanoTime() + Math.min(nanos, Long.MAX_VALUE / 4);
         return due == 0 ? 1 : due;
     }
 
@@ -334,6 +341,7 @@ final class Operation implements Window.Guard {
         copying = false;
         letGo = false;
         asking = false;
+        exposed = false;
         orphaned = false;
         quantum = 0;
         peerToken = 0;

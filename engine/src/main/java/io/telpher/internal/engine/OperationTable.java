@@ -1,5 +1,6 @@
 package io.telpher.internal.engine;
 
+import io.telpher.spi.Clock;
 import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
@@ -9,10 +10,15 @@ final class OperationTable {
     /// The most operations of one connection at a time.
     static final int LIMIT = 65_536;
 
+    private final Clock clock;
     private @Nullable Operation[] slots = new Operation[8];
     private int[] free = new int[8];
     private int freeCount;
     private int used;
+
+    OperationTable(Clock clock) {
+        this.clock = clock;
+    }
 
     /// @return a free operation, or null when too much is in flight
     @Nullable Operation take() {
@@ -28,7 +34,7 @@ final class OperationTable {
                 slots = Arrays.copyOf(slots, index * 2);
                 free = Arrays.copyOf(free, index * 2);
             }
-            slots[index] = new Operation(index);
+            slots[index] = new Operation(index, clock);
         }
         Operation op = slots[index];
         if (op == null) {

@@ -450,7 +450,7 @@ final class Outbound {
         if (lanes.all().length <= 2) {
             return;
         }
-        long now = System.nanoTime();
+        long now = connection.platform.nanoTime();
         long time = now - s.rateSince;
         if (time < 10_000_000) {
             return;

@@ -92,9 +92,9 @@ final class Posting {
             }
             connection.poll();
             if (deadline == 0) {
-                deadline = System.nanoTime() + transfer.deadlineNanos;
+                deadline = connection.platform.nanoTime() + transfer.deadlineNanos;
             }
-            if (System.nanoTime() - deadline > 0) {
+            if (connection.platform.nanoTime() - deadline > 0) {
                 TelpherException late =
                         new TelpherException.TimedOut(
                                 OperationTable.LIMIT
@@ -105,7 +105,7 @@ final class Posting {
                 transfer.runActions();
                 return;
             }
-            Waiting.pause(rounds++);
+            connection.platform.pause(rounds++);
         }
     }
 

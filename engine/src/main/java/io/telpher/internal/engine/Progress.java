@@ -1,10 +1,10 @@
 package io.telpher.internal.engine;
 
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
-import org.jspecify.annotations.Nullable;
 
 /// The one thread of this process that makes progress when nobody else does. It parks in one epoll.
 ///
@@ -25,9 +25,11 @@ final class Progress implements Runnable {
     /// So many quick ticks without operations in flight, and the ticks become slow.
     private static final int QUIET_TICKS = 20;
 
-    private static @Nullable Progress shared;
+    /// How long whoever ends the thread waits for its end.
+    private static final Duration GRACE = Duration.ofSeconds(5);
 
-    private final Sources sources = new Sources();
+    private final Platform platform;
+    private final Sources sources;
     private final CopyOnWriteArrayList<ConnectionCore> connections = new CopyOnWriteArrayList<>();
     private final ConcurrentLinkedQueue<Watch> asked = new ConcurrentLinkedQueue<>();
     private final List<Watch> active = new ArrayList<>();
@@ -43,9 +45,10 @@ final class Progress implements Runnable {
     private int quietTicks;
     private long nextTick;
 
-    private Progress() {
-        thread = new Thread(this, "telpher-progress");
-        thread.setDaemon(true);
+    private Progress(Platform platform) {
+        this.platform = platform;
+        sources = new Sources(platform.readiness());
+        thread = platform.thread("telpher-progress", this);
     }
 
     Sources sources() {
@@ -53,33 +56,33 @@ final class Progress implements Runnable {
     }
 
     /// The process's progress thread; starts it for the first user.
-    static synchronized Progress acquire() {
-        Progress progress = shared;
-        if (progress == null) {
-            progress = new Progress();
-            shared = progress;
-            progress.thread.start();
+    static Progress acquire(Platform platform) {
+        synchronized (platform) {
+            Progress progress = platform.progress;
+            if (progress == null) {
+                progress = new Progress(platform);
+                platform.progress = progress;
+                platform.start(progress.thread);
+            }
+            progress.users++;
+            return progress;
         }
-        progress.users++;
-        return progress;
     }
 
     /// Ends the thread with its last user.
     static void release(Progress progress) {
-        synchronized (Progress.class) {
+        Platform platform = progress.platform;
+        synchronized (platform) {
             if (--progress.users > 0) {
                 return;
             }
-            shared = null;
+            platform.progress = null;
             progress.stopped = true;
         }
         progress.ring();
         if (Thread.currentThread() != progress.thread) {
-            try {
-                progress.thread.join(5_000);
-            } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
-            }
+            boolean ignored = platform.await(progress.sources::isGone, platform.in(GRACE));
+            assert ignored || progress.stopped;
         }
     }
 
@@ -135,11 +138,13 @@ final class Progress implements Runnable {
 
     @Override
     public void run() {
-        nextTick = System.nanoTime();
+        nextTick = platform.nanoTime();
         try {
             while (!stopped) {
                 try {
                     turn();
+                } catch (Platform.Ended e) {
+                    return;
                 } catch (Throwable e) {
                     LOG.log(System.Logger.Level.ERROR, "the progress thread met a failure", e);
                 }
@@ -156,13 +161,12 @@ final class Progress implements Runnable {
         int n = sources.await(timeout);
         for (int i = 0; i < n; i++) {
             long key = sources.key(i);
-            if (key == Sources.BELL) {
-                // First drained, then cleared: who rings in between is in the queues that are
-                // looked at next.
-                sources.drain();
+            if (key == Readiness.BELL) {
+                // It has stopped ringing before this is cleared: who rings in between is in the
+                // queues that are looked at next.
                 rung = false;
                 quietTicks = 0;
-                nextTick = Math.min(nextTick, System.nanoTime() + TICK_MILLIS * 1_000_000L);
+                nextTick = Math.min(nextTick, platform.nanoTime() + TICK_MILLIS * 1_000_000L);
                 continue;
             }
             Sources.Source source = sources.source(key);
@@ -171,12 +175,14 @@ final class Progress implements Runnable {
             }
             try {
                 happened(source);
+            } catch (Platform.Ended e) {
+                throw e;
             } catch (Throwable e) {
                 // The other events would not come again.
                 LOG.log(System.Logger.Level.ERROR, "the progress thread met a failure", e);
             }
         }
-        long now = System.nanoTime();
+        long now = platform.nanoTime();
         checkLeases();
         if (now - nextTick >= 0) {
             tick(now);
@@ -206,7 +212,7 @@ final class Progress implements Runnable {
         if (connections.isEmpty()) {
             return -1;
         }
-        long left = (nextTick - System.nanoTime()) / 1_000_000;
+        long left = (nextTick - platform.nanoTime()) / 1_000_000;
         return (int) Math.max(0, Math.min(left + 1, SLOW_TICK_MILLIS));
     }
 
@@ -251,7 +257,7 @@ final class Progress implements Runnable {
                 watch.quietSince = 0;
                 continue;
             }
-            long now = System.nanoTime();
+            long now = platform.nanoTime();
             if (watch.quietSince == 0) {
                 watch.quietSince = now;
             }
@@ -274,6 +280,8 @@ final class Progress implements Runnable {
     private static int turn(ConnectionCore connection) {
         try {
             return connection.turn();
+        } catch (Platform.Ended e) {
+            throw e;
         } catch (Throwable e) {
             LOG.log(System.Logger.Level.ERROR, "a connection failed", e);
             connection.fail(
@@ -308,6 +316,8 @@ final class Progress implements Runnable {
         for (ConnectionCore connection : connections) {
             try {
                 any |= connection.tick(now);
+            } catch (Platform.Ended e) {
+                throw e;
             } catch (Throwable e) {
                 LOG.log(System.Logger.Level.ERROR, "a connection failed", e);
             }

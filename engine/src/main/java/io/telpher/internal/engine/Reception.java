@@ -50,7 +50,8 @@ final class Reception {
         synchronized (strangers) {
             full = strangers.size() >= WAITING_STRANGERS;
             if (!full) {
-                strangers.addLast(new Stranger(from, channel, Deadline.in(Dialler.HANDSHAKE)));
+                strangers.addLast(
+                        new Stranger(from, channel, endpoint.platform().in(Dialler.HANDSHAKE)));
                 another = welcoming < STRANGERS;
                 welcoming += another ? 1 : 0;
             }
@@ -76,7 +77,7 @@ final class Reception {
                 if (next.deadline.passed()) {
                     next.channel.close();
                 } else {
-                    welcome(next.from, next.channel, Deadline.in(Dialler.HANDSHAKE));
+                    welcome(next.from, next.channel, endpoint.platform().in(Dialler.HANDSHAKE));
                 }
             } catch (RuntimeException e) {
                 next.channel.close();
@@ -98,7 +99,9 @@ final class Reception {
     }
 
     private void welcome(TransportEndpoint from, Channel channel, Deadline deadline) {
-        Handshake.Accepted who = Handshake.accept(channel, endpoint.secret(), deadline);
+        Handshake.Accepted who =
+                Handshake.accept(
+                        channel, endpoint.secret(), endpoint.platform().random(), deadline);
         Handshake.Hello hello = who.hello;
         if (hello.to() != 0 && hello.to() != endpoint.incarnation()) {
             who.answer(Handshake.Status.OTHER_INCARNATION, dialler.ownAddress(), deadline);
@@ -136,13 +139,13 @@ final class Reception {
 
     /// A lane may come before the connection's own thread has put it into the table.
     private @Nullable ConnectionCore awaitConnection(long id, Deadline deadline) {
-        Deadline soon = deadline.or(Duration.ofSeconds(1));
-        ConnectionCore connection;
-        int round = 0;
-        while ((connection = endpoint.joinable().get(id)) == null && !soon.passed()) {
-            Waiting.pause(round++);
-        }
-        return connection;
+        boolean there =
+                endpoint.gate()
+                        .await(
+                                () -> endpoint.joinable().containsKey(id),
+                                deadline.or(Duration.ofSeconds(1)),
+                                "waiting for a connection");
+        return there ? endpoint.joinable().get(id) : null;
     }
 
     private void welcomeConnection(

@@ -30,6 +30,9 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
     /// Guarded by `this`: whether everything has been given back.
     private boolean freed;
 
+    /// Guarded by `this`: a thread is closing it.
+    private boolean closing;
+
     RegionImpl(
             EndpointImpl endpoint,
             MemorySegment segment,
@@ -113,17 +116,47 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
         return shared == null ? -1 : shared.memfd();
     }
 
+    /// One thread at a time; the others wait for it, without the monitor.
     @Override
-    public synchronized void close() {
-        if (freed) {
-            return;
+    public void close() {
+        int round = 0;
+        while (!beginClose()) {
+            endpoint.platform().pause(round++);
         }
+        boolean done = isFreed();
+        try {
+            if (!done) {
+                free();
+                done = true;
+            }
+        } finally {
+            endClose(done);
+        }
+    }
+
+    private synchronized boolean beginClose() {
+        boolean mine = !closing;
+        closing = true;
+        return mine;
+    }
+
+    private synchronized boolean isFreed() {
+        return freed;
+    }
+
+    private synchronized void endClose(boolean done) {
+        closing = false;
+        freed = done;
+    }
+
+    private void free() {
         // New users are refused from here on; those inside get a part of the drain limit to finish,
         // then they are ended.
         users.getAndUpdate(n -> n >= CLOSED ? n : n + CLOSED);
-        Deadline deadline = Deadline.in(endpoint.options().drainLimit());
+        Deadline deadline = endpoint.platform().in(endpoint.options().drainLimit());
         endpoint.endUsers(this, deadline);
-        String holder = endpoint.revoke(this, Deadline.in(endpoint.options().drainLimit()));
+        String holder =
+                endpoint.revoke(this, endpoint.platform().in(endpoint.options().drainLimit()));
         if (holder != null) {
             throw new TelpherException.RegionBusy(
                     "region %d.%d is closed for everything new, but %s; close it again later"
@@ -134,7 +167,6 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
                     "region %d.%d is still used by %d operations of this process; close it again later"
                             .formatted(index, generation, users.get() - CLOSED));
         }
-        freed = true;
         endpoint.regions().remove(this);
         if (shared != null) {
             shared.close();
@@ -148,7 +180,7 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
             if (deadline.passed()) {
                 return false;
             }
-            Waiting.pause(spins++);
+            endpoint.platform().pause(spins++);
         }
         return true;
     }

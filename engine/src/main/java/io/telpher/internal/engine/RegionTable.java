@@ -4,7 +4,6 @@ import io.telpher.Access;
 import io.telpher.RemoteMemory;
 import io.telpher.internal.memory.SharedMemory;
 import java.lang.foreign.MemorySegment;
-import java.security.SecureRandom;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
@@ -17,8 +16,6 @@ import org.jspecify.annotations.Nullable;
 final class RegionTable {
     /// The most regions at a time: what the shared table of the `shm` transport holds.
     static final int CAPACITY = 65_536;
-
-    private static final SecureRandom RANDOM = new SecureRandom();
 
     private final EndpointImpl endpoint;
     private final ArrayDeque<Integer> free = new ArrayDeque<>();
@@ -51,7 +48,7 @@ final class RegionTable {
         generations[index] = generation;
         long key;
         do {
-            key = RANDOM.nextLong();
+            key = endpoint.platform().random().nextLong();
         } while (key == 0);
         RegionImpl region =
                 new RegionImpl(endpoint, segment, access, shared, index, generation, key);

@@ -1,24 +1,21 @@
 package io.telpher.internal.engine;
 
 import io.telpher.TelpherException;
-import io.telpher.internal.ffi.linux.Descriptors;
 import io.telpher.internal.ffi.linux.Epoll;
 import io.telpher.internal.ffi.linux.Errno;
-import io.telpher.internal.ffi.linux.EventFd;
-import java.lang.foreign.Arena;
 import java.util.Arrays;
 import java.util.HashMap;
 import org.jspecify.annotations.Nullable;
 
-/// What the progress thread waits for: one epoll, with the descriptors of transports, those of
+/// What the progress thread waits for in its [Readiness]: the descriptors of transports, those of
 /// parked lanes, and a bell by which other threads wake it.
 ///
 /// Any thread may watch, unwatch and ring; the progress thread alone waits, looks up and closes.
 /// Changes, and the descriptors' end, are guarded by `gate`, within which nothing else is taken.
 final class Sources {
-    /// What an event of the epoll stands for.
+    /// What an event stands for.
     ///
-    /// @param key what the epoll reports: index in the low half, a number of its own in the high
+    /// @param key what is reported: index in the low half, a number of its own in the high
     ///     half, so that a late event finds nobody
     record Source(
             long key,
@@ -27,13 +24,7 @@ final class Sources {
             @Nullable LaneState lane,
             @Nullable Watch of) {}
 
-    /// The key of the bell.
-    static final long BELL = 0;
-
-    private final Arena arena = Arena.ofShared();
-    private final int epoll;
-    private final int bell;
-    private final Epoll.Events events = new Epoll.Events(arena, 64);
+    private final Readiness readiness;
     private final Object gate = new Object();
 
     /// By index; looked at without the gate.
@@ -43,12 +34,15 @@ final class Sources {
     private int sourcesMade;
 
     /// The descriptors are closed.
-    private boolean gone;
+    private volatile boolean gone;
 
-    Sources() {
-        epoll = check("epoll_create1", Epoll.create());
-        bell = check("eventfd", EventFd.create());
-        check("epoll_ctl", Epoll.add(epoll, bell, Epoll.EPOLLIN, BELL));
+    Sources(Readiness readiness) {
+        this.readiness = readiness;
+    }
+
+    /// Whether it is closed.
+    boolean isGone() {
+        return gone;
     }
 
     // --- what is watched ------------------------------------------------------------------------
@@ -74,7 +68,7 @@ final class Sources {
             long key = index | (long) (++sourcesMade & 0x7fff_ffff) << 32;
             Source source = new Source(key, descriptor, ready, lane, of);
             put(index, source);
-            int result = Epoll.add(epoll, descriptor, what, key);
+            int result = readiness.add(descriptor, what, key);
             if (result < 0) {
                 put(index, null);
                 check("epoll_ctl(ADD, " + descriptor + ")", result);
@@ -122,7 +116,7 @@ final class Sources {
             Source source = byDescriptor.remove(descriptor);
             if (source != null && !gone) {
                 put((int) source.key, null);
-                int ignored = Epoll.remove(epoll, descriptor); // it may be closed already
+                int ignored = readiness.remove(descriptor); // it may be closed already
                 assert ignored <= 0;
             }
         }
@@ -137,7 +131,7 @@ final class Sources {
             s.watched = descriptor;
             s.watchKey = register(descriptor, null, s, watch, what);
         } else {
-            check("epoll_ctl(MOD)", Epoll.modify(epoll, descriptor, what, s.watchKey));
+            check("epoll_ctl(MOD)", readiness.modify(descriptor, what, s.watchKey));
         }
     }
 
@@ -155,35 +149,27 @@ final class Sources {
     /// @param timeout in milliseconds, -1 for ever
     /// @return how many events there are
     int await(int timeout) {
-        return Epoll.await(epoll, events, timeout);
+        return readiness.await(timeout);
     }
 
     /// @return the key of an event
     long key(int event) {
-        return events.data(event);
+        return readiness.key(event);
     }
 
     void ring() {
         synchronized (gate) {
             // Late callers must not write to whatever has the descriptor's number by then.
             if (!gone) {
-                EventFd.signal(bell);
+                readiness.ring();
             }
         }
-    }
-
-    /// Takes notice of the bell.
-    void drain() {
-        long ignored = EventFd.drain(bell);
-        assert ignored < Long.MAX_VALUE;
     }
 
     void close() {
         synchronized (gate) {
             gone = true;
-            Descriptors.close(bell);
-            Descriptors.close(epoll);
+            readiness.close();
         }
-        arena.close();
     }
 }

@@ -18,17 +18,23 @@ final class SpinLock {
         }
     }
 
+    private final Platform platform;
+
     @SuppressWarnings("unused") // by HELD
     private int held;
 
     /// Only kept with assertions.
     private @Nullable Thread owner;
 
+    SpinLock(Platform platform) {
+        this.platform = platform;
+    }
+
     void lock() {
         assert owner != Thread.currentThread() : "taken twice";
         int round = 0;
         while ((int) HELD.getOpaque(this) != 0 || !HELD.compareAndSet(this, 0, 1)) {
-            Waiting.pause(round++);
+            platform.pause(round++);
         }
         assert own(Thread.currentThread());
     }

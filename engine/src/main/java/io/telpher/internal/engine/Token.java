@@ -16,8 +16,14 @@ final class Token {
         }
     }
 
+    private final Platform platform;
+
     @SuppressWarnings("unused") // by HELD
     private volatile int held;
+
+    Token(Platform platform) {
+        this.platform = platform;
+    }
 
     /// @return whether the caller has it now
     boolean tryTake() {
@@ -28,7 +34,7 @@ final class Token {
     void take() {
         int round = 0;
         while (!tryTake()) {
-            Waiting.pause(round++);
+            platform.pause(round++);
         }
     }
 

@@ -142,6 +142,8 @@ final class TransferImpl implements Transfer {
     private static void run(Runnable action) {
         try {
             action.run();
+        } catch (Platform.Ended e) {
+            throw e;
         } catch (Throwable e) {
             LOG.log(System.Logger.Level.WARNING, "a callback failed", e);
         }

@@ -148,12 +148,12 @@ final class Undertaker {
 
     /// Short: the kernel or the ring takes it, or the peer notices the end of the lanes.
     private void sayGoodbye() {
-        Deadline deadline = Deadline.in(connection.endpoint().options().drainLimit());
+        Deadline deadline = connection.platform.in(connection.endpoint().options().drainLimit());
         int round = 0;
         try {
             do {
                 connection.afterwards();
-                Waiting.pause(round++);
+                connection.platform.pause(round++);
             } while (!deadline.passed() && failure == null && lanes.isBlocked());
         } finally {
             leaving = null;
@@ -162,20 +162,20 @@ final class Undertaker {
 
     /// A second closer must not cut off what the first has to say.
     private void awaitGoodbye() {
-        Deadline deadline = Deadline.in(connection.endpoint().options().drainLimit());
+        Deadline deadline = connection.platform.in(connection.endpoint().options().drainLimit());
         int round = 0;
         Thread other;
         while ((other = leaving) != null
                 && other != Thread.currentThread()
                 && failure == null
                 && !deadline.passed()) {
-            Waiting.pause(round++);
+            connection.platform.pause(round++);
         }
     }
 
     /// Another thread may be burying, or copying.
     private void awaitEnd() {
-        Deadline deadline = Deadline.in(connection.endpoint().options().drainLimit());
+        Deadline deadline = connection.platform.in(connection.endpoint().options().drainLimit());
         int round = 0;
         while (burying != Thread.currentThread() && !deadline.passed()) {
             lock.lock();
@@ -186,7 +186,7 @@ final class Undertaker {
             } finally {
                 lock.unlock();
             }
-            Waiting.pause(round++);
+            connection.platform.pause(round++);
         }
     }
 }

@@ -2,17 +2,18 @@ package io.telpher.internal.engine;
 
 import io.telpher.TelpherException;
 import java.util.concurrent.ConcurrentLinkedQueue;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 
 /// Threads that wait for something on a connection: they poll it themselves for a while, then park.
 /// Any thread may wait that holds neither lock nor tokens; any may wake the others.
 final class Waiters {
     private final ConnectionCore connection;
+    private final Platform platform;
     private final ConcurrentLinkedQueue<Thread> parked = new ConcurrentLinkedQueue<>();
 
     Waiters(ConnectionCore connection) {
         this.connection = connection;
+        this.platform = connection.platform;
     }
 
     /// Whether nobody is parked.
@@ -29,7 +30,7 @@ final class Waiters {
     void wake() {
         if (!parked.isEmpty()) {
             for (Thread thread : parked) {
-                LockSupport.unpark(thread);
+                platform.unpark(thread);
             }
         }
     }
@@ -41,7 +42,9 @@ final class Waiters {
         if (done.getAsBoolean()) {
             return true;
         }
-        long start = System.nanoTime();
+        long start = platform.nanoTime();
+        // Who does not want to spin looks once.
+        int leastRounds = connection.spinNanos() > 0 ? 256 : 0;
         int round = 0;
         while (true) {
             if (connection.poll() > 0) {
@@ -50,12 +53,12 @@ final class Waiters {
             if (done.getAsBoolean()) {
                 return true;
             }
-            if ((++round & 31) == 0) {
-                long passed = System.nanoTime() - start;
+            if ((++round & 31) == 0 || leastRounds == 0) {
+                long passed = platform.nanoTime() - start;
                 if (passed >= nanos) {
                     return false;
                 }
-                if (passed > connection.spinNanos() && round >= 256) {
+                if (passed > connection.spinNanos() && round >= leastRounds) {
                     break;
                 }
                 Thread.yield();
@@ -72,7 +75,7 @@ final class Waiters {
         try {
             connection.endpoint().progress().takeOver(connection);
             while (!done.getAsBoolean()) {
-                long left = nanos - (System.nanoTime() - start);
+                long left = nanos - (platform.nanoTime() - start);
                 if (left <= 0) {
                     return false;
                 }
@@ -85,12 +88,12 @@ final class Waiters {
                 }
                 if (connection.endpoint().progress().isCurrent()) {
                     // A callback waits: nobody else makes progress or ends what is late.
-                    connection.tick(System.nanoTime());
+                    connection.tick(platform.nanoTime());
                     int frames = connection.poll();
-                    LockSupport.parkNanos(connection, frames > 0 ? 1 : 50_000);
+                    platform.park(connection, frames > 0 ? 1 : 50_000);
                     continue;
                 }
-                LockSupport.parkNanos(connection, Math.min(left, 100_000_000));
+                platform.park(connection, Math.min(left, 100_000_000));
             }
             return true;
         } finally {

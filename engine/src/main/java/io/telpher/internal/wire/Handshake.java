@@ -8,7 +8,7 @@ import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
-import java.security.SecureRandom;
+import java.util.random.RandomGenerator;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
@@ -63,7 +63,6 @@ public final class Handshake {
     private static final int MAC_BYTES = 32;
     private static final int NONCE_BYTES = 16;
     private static final int MAX_ADDRESS = 60_000;
-    private static final SecureRandom RANDOM = new SecureRandom();
 
     private Handshake() {}
 
@@ -122,15 +121,21 @@ public final class Handshake {
 
     /// Runs the initiator's side.
     ///
+    /// @param random for this side's nonce
     /// @param own the initiator's address, without secret
     /// @return the acceptor's address, without secret, when it said `OK`
     /// @throws TelpherException.AccessDenied when the acceptor does not accept the secret, or does
     ///     not know it
     /// @throws Refused when it gave another answer
     public static AddressCodec.Address initiate(
-            Channel channel, Hello hello, byte[] secret, byte[] own, Deadline deadline)
+            Channel channel,
+            Hello hello,
+            byte[] secret,
+            byte[] own,
+            RandomGenerator random,
+            Deadline deadline)
             throws Refused {
-        byte[] first = encode(hello);
+        byte[] first = encode(hello, random);
         channel.send(first, deadline);
         byte[] challenge = channel.receive(CHALLENGE_BYTES, deadline);
         if (little(challenge).getInt() != CHALLENGE_MAGIC) {
@@ -198,14 +203,16 @@ public final class Handshake {
 
     /// Runs the acceptor's side until the initiator has proven itself.
     ///
+    /// @param random for this side's nonce
     /// @throws TelpherException.AccessDenied when the proof is wrong; the initiator has been told
     /// @throws TelpherException.ProtocolViolation when the channel brings something else
-    public static Accepted accept(Channel channel, byte[] secret, Deadline deadline) {
+    public static Accepted accept(
+            Channel channel, byte[] secret, RandomGenerator random, Deadline deadline) {
         byte[] first = channel.receive(HELLO_BYTES, deadline);
         Hello hello = decodeHello(first, channel);
         ByteBuffer out = little(CHALLENGE_BYTES);
         byte[] nonce = new byte[NONCE_BYTES];
-        RANDOM.nextBytes(nonce);
+        random.nextBytes(nonce);
         out.putInt(CHALLENGE_MAGIC).putShort((short) VERSION).putShort((short) 0);
         out.putLong(0).put(nonce);
         channel.send(out.array(), deadline);
@@ -224,10 +231,10 @@ public final class Handshake {
         return new Accepted(channel, secret, transcript, hello, decode(address, channel));
     }
 
-    private static byte[] encode(Hello hello) {
+    private static byte[] encode(Hello hello, RandomGenerator random) {
         ByteBuffer out = little(HELLO_BYTES);
         byte[] nonce = new byte[NONCE_BYTES];
-        RANDOM.nextBytes(nonce);
+        random.nextBytes(nonce);
         out.putInt(HELLO_MAGIC).putShort((short) VERSION).putShort((short) 1);
         out.putLong(0); // capabilities: none yet
         out.put((byte) hello.purpose.ordinal())

@@ -2,11 +2,12 @@ package io.telpher.internal.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.telpher.spi.Clock;
 import org.junit.jupiter.api.Test;
 
 class OperationQueueTest {
     private static Operation pending(int index, boolean high) {
-        Operation op = new Operation(index);
+        Operation op = new Operation(index, Clock.SYSTEM);
         op.high = high;
         op.setState(Operation.PENDING);
         return op;
@@ -14,7 +15,7 @@ class OperationQueueTest {
 
     @Test
     void highGoesFirstAndEqualsKeepTheirOrder() {
-        OperationQueue queue = new OperationQueue(new OperationTable());
+        OperationQueue queue = new OperationQueue(new OperationTable(Clock.SYSTEM));
         Operation a = pending(0, false);
         Operation b = pending(1, true);
         Operation c = pending(2, false);
@@ -36,7 +37,7 @@ class OperationQueueTest {
 
     @Test
     void rotatingGivesWayToEquals() {
-        OperationQueue queue = new OperationQueue(new OperationTable());
+        OperationQueue queue = new OperationQueue(new OperationTable(Clock.SYSTEM));
         Operation a = pending(0, false);
         Operation b = pending(1, false);
         queue.add(a);
@@ -49,7 +50,7 @@ class OperationQueueTest {
 
     @Test
     void whatIsNotPendingAnyMoreIsDropped() {
-        OperationQueue queue = new OperationQueue(new OperationTable());
+        OperationQueue queue = new OperationQueue(new OperationTable(Clock.SYSTEM));
         Operation a = pending(0, true);
         Operation b = pending(1, false);
         queue.add(a);
