@@ -3,6 +3,7 @@ package io.telpher.contract;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.telpher.Connection;
+import io.telpher.MemoryRegion;
 import io.telpher.MemorySlice;
 import io.telpher.MemorySlices;
 import io.telpher.RemoteQuiet;
@@ -21,6 +22,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /// Sends and receives: matching, order, lengths, cancellation.
 abstract class MessageContract extends Contract {
@@ -284,6 +286,32 @@ abstract class MessageContract extends Contract {
             peer.outcome("send").assertDone(size);
             here.check("target", MIB / 2, size, seed);
             Content.check(here.segment("target"), 0, MIB / 2, STALE, 0);
+        }
+    }
+
+    /// Its number is spent, and the peer hears of it: the next send meets the next receive.
+    @ParameterizedTest
+    @ValueSource(ints = {100, 500_000})
+    void aReceiveWhoseRegionClosedLeavesTheTagInOrder(int size) {
+        region("target", Kind.TELPHER, MIB);
+        remote("source", Kind.TELPHER, MIB);
+        for (int round = 0; round < Scale.count(10); round++) {
+            MemoryRegion closing = here.endpoint().allocate(size);
+            Transfer closed = connection().receive(5, closing.all());
+            sleep(random.nextInt(3));
+            closing.close();
+            assertThat(Outcome.of(closed).error()).isInstanceOf(TelpherException.StaleRegion.class);
+            here.fill("target", 0, MIB, STALE);
+            Transfer receive = connection().receive(5, here.slice("target", 0, size));
+            long seed = random.nextLong();
+            peer.tell(
+                    self -> {
+                        self.fill("source", 0, size, seed);
+                        self.keep("send", self.connection().send(5, self.slice("source", 0, size)));
+                    });
+            peer.outcome("send").assertDone(size);
+            Outcome.of(receive).assertDone(size);
+            here.check("target", 0, size, seed);
         }
     }
 

@@ -113,12 +113,7 @@ final class Endings {
             case WRITE, NOTIFY -> connection.outbound.credits.noteRevoked(op);
             case SEND -> connection.matcher.sendRevoked(op);
             case RECEIVE -> {
-                boolean ours = detail.isEmpty() || reason == Connection.TIMED_OUT;
-                op.asking =
-                        ours
-                                && reason != Connection.TRUNCATED
-                                && reason != Connection.PEER_LOST
-                                && reason != Connection.CLOSED;
+                op.asking = !op.peerEnded && !connection.isOver();
                 if (op.asking) {
                     connection.matcher.askToWithdraw(op);
                 }

@@ -50,6 +50,11 @@ final class Inbound implements Receiver {
         return placing.place(h, at, type, length, placement);
     }
 
+    /// The lane ends: a frame that has only come in part is forgotten.
+    void abandon() {
+        placing.abandon();
+    }
+
     @Override
     public void end(MemorySegment h, long at, MemorySegment p, long pAt, Placement placement) {
         int type = Frame.type(h, at);
@@ -176,6 +181,7 @@ final class Inbound implements Receiver {
             MemorySegment h, long at, MemorySegment p, long pAt, int length, Placement placement) {
         Operation op = placing.target;
         int reason = placing.reason;
+        placing.arrived();
         SpinLock lock = connection.lock;
         lock.lock();
         try {
@@ -207,7 +213,9 @@ final class Inbound implements Receiver {
                     } else {
                         op.expected = op.length;
                     }
-                    if (op.received == op.expected) {
+                    if (op.received == op.expected && op.claimed > op.received) {
+                        connection.violated("more data than it said");
+                    } else if (op.received == op.expected) {
                         connection.endings.finish(op, Connection.DONE);
                     }
                 }

@@ -84,11 +84,16 @@ final class LaneKeeper {
         }
         int n;
         boolean acknowledge;
+        boolean woken = false;
         try {
             if (s.closed) {
                 return 0;
             }
             n = s.lane.poll(s.inbound, BATCH);
+            if (n > 0 && s.parked) {
+                Watch.unpark(s);
+                woken = true;
+            }
             boolean own = s.lane.confirmsNatively();
             acknowledge = n >= 0 && !own && due(s, n);
             if (n >= 0 && own) {
@@ -114,6 +119,11 @@ final class LaneKeeper {
             } finally {
                 lock.unlock();
             }
+        }
+        if (woken) {
+            // No event will tell the progress thread of what this thread has taken in and may leave
+            // behind, such as a confirmation.
+            connection.endpoint().progress().attend(connection);
         }
         return n;
     }
@@ -310,10 +320,10 @@ final class LaneKeeper {
                 s.encoded = false;
                 s.payloadOwner = null;
                 // Under the poll token as arming is: a descriptor that is closed while it is
-                // watched
-                // would stay in the tables, and its number may be another lane's soon.
+                // watched would stay in the tables, and its number may be another lane's soon.
                 connection.unwatch(s);
                 s.lane.close();
+                s.inbound.abandon();
             }
         } finally {
             s.pollToken.giveBack();

@@ -71,7 +71,6 @@ final class LaneState {
 
     // --- guarded by the connection's lock
     private @Nullable Object[] refs = new Object[16];
-    private int[] generations = new int[16];
     private Sent[] kinds = new Sent[16];
     private long[] offsets = new long[16];
     private int[] lengths = new int[16];
@@ -197,7 +196,7 @@ final class LaneState {
     }
 
     /// Remembers a sequenced frame that is about to be sent.
-    void remember(Sent kind, @Nullable Object ref, int generation, long offset, int length) {
+    void remember(Sent kind, Object ref, long offset, int length) {
         int capacity = refs.length;
         if (sent - acked == capacity) {
             grow(capacity);
@@ -205,7 +204,6 @@ final class LaneState {
         }
         int at = (int) (sent & capacity - 1);
         refs[at] = ref;
-        generations[at] = generation;
         kinds[at] = kind;
         offsets[at] = offset;
         lengths[at] = length;
@@ -216,7 +214,6 @@ final class LaneState {
     private void grow(int capacity) {
         int bigger = capacity * 2;
         @Nullable Object[] r = new Object[bigger];
-        int[] g = new int[bigger];
         Sent[] k = new Sent[bigger];
         long[] o = new long[bigger];
         int[] l = new int[bigger];
@@ -225,13 +222,11 @@ final class LaneState {
             int from = (int) (i & capacity - 1);
             int to = (int) (i & bigger - 1);
             r[to] = refs[from];
-            g[to] = generations[from];
             k[to] = kinds[from];
             o[to] = offsets[from];
             l[to] = lengths[from];
         }
         refs = r;
-        generations = g;
         kinds = k;
         offsets = o;
         lengths = l;
@@ -239,10 +234,6 @@ final class LaneState {
 
     @Nullable Object ref(long sequence) {
         return refs[(int) (sequence & refs.length - 1)];
-    }
-
-    int generation(long sequence) {
-        return generations[(int) (sequence & refs.length - 1)];
     }
 
     Sent kind(long sequence) {

@@ -306,6 +306,7 @@ final class Matcher {
         }
         if (arrival.aborted) {
             foretold--;
+            op.peerEnded = true;
             connection.endings.revokeLater(op, Connection.CANCELLED, "the peer cancelled the send");
             return;
         }
@@ -339,6 +340,7 @@ final class Matcher {
         try {
             op.scatter(0, from, at, length);
         } catch (IllegalStateException e) {
+            op.peerEnded = true;
             connection.endings.revokeLater(
                     op, Connection.STALE, "the local memory is not accessible: " + e.getMessage());
             return Connection.CANCELLED;
@@ -356,6 +358,7 @@ final class Matcher {
                             .with(Frame.D, op.length));
         }
         op.error = new TelpherException.Truncated(sent, op.length);
+        op.peerEnded = true;
         connection.endings.revokeLater(op, Connection.TRUNCATED, "");
     }
 
@@ -402,9 +405,8 @@ final class Matcher {
         owe();
         Operation op = channel.receives.get(k);
         if (op == null || !op.isPending()) {
-            // Either the data overtook the request on another lane, or the receive was withdrawn:
-            // then
-            // the sender has been told so already.
+            // Either the data overtook the request on another lane, or the receive was
+            // withdrawn: then the sender has been told so already.
             return;
         }
         if (length > op.length) {

@@ -139,6 +139,12 @@ final class Operation implements Window.Guard {
     /// A receive whose memory the peer may store into by itself, until the peer has said that it
     /// does not.
     boolean exposed;
+    /// The peer's side of it has ended, or never began: it needs not be asked.
+    boolean peerEnded;
+
+    /// Bytes of the stream that frames have been or are being placed for: no more than `length` in
+    /// all, so that no frame can write after the last byte was counted.
+    long claimed;
 
     /// Nobody takes its result.
     boolean orphaned;
@@ -342,6 +348,8 @@ final class Operation implements Window.Guard {
         letGo = false;
         asking = false;
         exposed = false;
+        peerEnded = false;
+        claimed = 0;
         orphaned = false;
         quantum = 0;
         peerToken = 0;

@@ -43,9 +43,15 @@ final class OperationTable {
         return op;
     }
 
-    /// Gives a slot back. One that still stands in a queue is used again when it has come out of
-    /// it: whoever is behind it hangs on its link.
+    /// Gives a slot back; its token is spent at once. A slot is used again when all frames that
+    /// were cut from its operation are settled, since a lane that dies must know what has become
+    /// of them, and when it has come out of the queue in which it may still stand: whoever is
+    /// behind it hangs on its link.
     void release(Operation op) {
+        if (op.unconfirmed > 0) {
+            op.setState(Operation.FREE); // whoever settles the last frame gives it back again
+            return;
+        }
         op.clear();
         // From here on frames of the old use are strangers. 31 bits and never 0: a token is
         // positive.

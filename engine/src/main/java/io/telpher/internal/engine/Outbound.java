@@ -200,7 +200,7 @@ final class Outbound {
             ControlFrame frame = control.pollFirst();
             if (frame != null) {
                 copyControl(s, frame);
-                s.remember(LaneState.Sent.CONTROL, frame, 0, 0, 0);
+                s.remember(LaneState.Sent.CONTROL, frame, 0, 0);
                 confirm(s);
                 return true;
             }
@@ -326,7 +326,7 @@ final class Outbound {
     private static void remember(
             LaneState s, LaneState.Sent kind, Operation op, long offset, long length) {
         op.unconfirmed++;
-        s.remember(kind, op, op.generation, offset, (int) length);
+        s.remember(kind, op, offset, (int) length);
     }
 
     private boolean encodeData(Operation op, LaneState s, OperationQueue queue) {
@@ -405,22 +405,21 @@ final class Outbound {
             long sequence = s.acked;
             Object ref = s.ref(sequence);
             LaneState.Sent kind = s.kind(sequence);
-            int generation = s.generation(sequence);
             int length = s.length(sequence);
             s.forget();
-            settle(kind, ref, generation, length);
+            settle(kind, ref, length);
         }
         adaptWindow(s);
         stamp.count();
         return true;
     }
 
-    private void settle(LaneState.Sent kind, @Nullable Object ref, int generation, int length) {
+    private void settle(LaneState.Sent kind, @Nullable Object ref, int length) {
         if (ref instanceof ControlFrame frame) {
             if (pool.size() < 64) {
                 pool.addLast(frame);
             }
-        } else if (ref instanceof Operation op && op.generation == generation) {
+        } else if (ref instanceof Operation op) {
             op.unconfirmed--;
             connection.reports.confirmed(op, kind, length);
         }

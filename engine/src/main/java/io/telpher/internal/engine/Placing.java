@@ -21,6 +21,12 @@ final class Placing {
     /// The region that `WRITE` goes to.
     @Nullable RegionImpl region;
 
+    /// The operation that a part of `DATA` is claimed for, until that has come.
+    private @Nullable Operation claimant;
+
+    private long claimantToken;
+    private int claim;
+
     Placing(ConnectionCore connection) {
         this.connection = connection;
     }
@@ -129,10 +135,14 @@ final class Placing {
                     || !op.isPending()
                     || (op.kind != Operation.Kind.READ && op.kind != Operation.Kind.RECEIVE)) {
                 reason = Connection.CANCELLED;
-            } else if (!fits(position, length, op.length)) {
-                reason = Connection.DENIED;
+            } else if (!fits(position, length, op.length) || length > op.length - op.claimed) {
+                reason = Connection.DENIED; // the second: some bytes come twice
             } else {
                 target = op;
+                claimant = op;
+                claimantToken = op.token();
+                claim = length;
+                op.claimed += length;
                 if (length == 0) {
                     return;
                 }
@@ -144,6 +154,29 @@ final class Placing {
             }
         } finally {
             lock.unlock();
+        }
+    }
+
+    /// The frame that was placed has come.
+    void arrived() {
+        claimant = null;
+    }
+
+    /// The lane ends: what was claimed for a frame that will not come is free again, since the
+    /// frame comes over another lane.
+    void abandon() {
+        Operation op = claimant;
+        claimant = null;
+        if (op == null) {
+            return;
+        }
+        connection.lock.lock();
+        try {
+            if (op.token() == claimantToken) {
+                op.claimed -= claim;
+            }
+        } finally {
+            connection.lock.unlock();
         }
     }
 }

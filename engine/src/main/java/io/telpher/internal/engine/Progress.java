@@ -3,8 +3,9 @@ package io.telpher.internal.engine;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicReference;
+import org.jspecify.annotations.Nullable;
 
 /// The one thread of this process that makes progress when nobody else does. It parks in one epoll.
 ///
@@ -31,7 +32,10 @@ final class Progress implements Runnable {
     private final Platform platform;
     private final Sources sources;
     private final CopyOnWriteArrayList<ConnectionCore> connections = new CopyOnWriteArrayList<>();
-    private final ConcurrentLinkedQueue<Watch> asked = new ConcurrentLinkedQueue<>();
+
+    /// Those to be looked after, linked through `nextAsked`: asking allocates nothing.
+    private final AtomicReference<@Nullable Watch> asked = new AtomicReference<>();
+
     private final List<Watch> active = new ArrayList<>();
     private final List<Watch> leased = new ArrayList<>();
     private final Thread thread;
@@ -120,8 +124,13 @@ final class Progress implements Runnable {
     }
 
     private void askFor(ConnectionCore connection) {
-        if (connection.watch.asked.compareAndSet(false, true)) {
-            asked.add(connection.watch);
+        Watch watch = connection.watch;
+        if (watch.asked.compareAndSet(false, true)) {
+            Watch before;
+            do {
+                before = asked.get();
+                watch.nextAsked = before;
+            } while (!asked.compareAndSet(before, watch));
             ring();
         }
     }
@@ -197,7 +206,7 @@ final class Progress implements Runnable {
         LaneState lane = source.lane();
         Watch watch = source.of();
         if (lane != null && watch != null) {
-            Watch.unpark(lane);
+            Watch.wake(lane);
             makeActive(watch);
         }
     }
@@ -206,7 +215,7 @@ final class Progress implements Runnable {
         if (!leased.isEmpty()) {
             return LEASE_MILLIS;
         }
-        if (!asked.isEmpty()) {
+        if (asked.get() != null) {
             return 0;
         }
         if (connections.isEmpty()) {
@@ -217,9 +226,12 @@ final class Progress implements Runnable {
     }
 
     private void takeAsked() {
-        Watch watch;
-        while ((watch = asked.poll()) != null) {
-            watch.asked.set(false);
+        Watch next = asked.getAndSet(null);
+        while (next != null) {
+            Watch watch = next;
+            next = watch.nextAsked;
+            watch.nextAsked = null;
+            watch.asked.set(false); // from here on it may be linked again
             if (watch.connection.isOver()) {
                 active.remove(watch);
                 leased.remove(watch);
@@ -325,8 +337,7 @@ final class Progress implements Runnable {
         quietTicks = any ? 0 : quietTicks + 1;
         boolean slowly = quietTicks >= QUIET_TICKS;
         // What is posted after this is announced by a ring; what was posted before it, and after
-        // the
-        // look, is found by one more quick tick.
+        // the look, is found by one more quick tick.
         boolean longer = slowly && slow;
         if (slow != slowly) {
             slow = slowly;

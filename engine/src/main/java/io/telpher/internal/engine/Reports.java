@@ -85,8 +85,14 @@ final class Reports {
 
     // --- of operations; under the lock ---------------------------------------------------------
 
-    /// A frame of an operation was confirmed. Under the lock.
+    /// A frame of an operation was confirmed, or will never be. Under the lock.
     void confirmed(Operation op, LaneState.Sent kind, int length) {
+        if (op.state() == Operation.FREE) {
+            if (op.unconfirmed == 0) {
+                table.release(op); // it ended without waiting for this
+            }
+            return;
+        }
         op.confirmedBytes += kind == LaneState.Sent.DATA ? length : 0;
         if (!op.isPending()) {
             endings.tryFinish(op, false);
@@ -128,9 +134,8 @@ final class Reports {
             connection.violated("a refusal of frame " + sequence + ", which is not under way");
             return;
         }
-        if (!(s.ref(sequence - 1) instanceof Operation op)
-                || op.generation != s.generation(sequence - 1)) {
-            return; // ended meanwhile
+        if (!(s.ref(sequence - 1) instanceof Operation op)) {
+            return;
         }
         if (reason == Connection.TRUNCATED && op.isPending()) {
             op.error = new TelpherException.Truncated(sent, capacity);
@@ -151,6 +156,7 @@ final class Reports {
         Operation op = table.find(token);
         if (op != null && op.isPending()) {
             op.error = error;
+            op.peerEnded = true;
             endings.revokeLater(op, Connection.TRUNCATED, "");
         }
     }
@@ -175,6 +181,7 @@ final class Reports {
     void aborted(Operation op, int reason, String detail) {
         RegionImpl region = op.region;
         boolean ours = op.kind == Operation.Kind.RECEIVE && region != null && !region.isOpen();
+        op.peerEnded = true;
         endings.revokeLater(
                 op,
                 ours ? Connection.STALE : reason,

@@ -2,7 +2,6 @@ package io.telpher.internal.engine;
 
 import io.telpher.Connection;
 import java.util.ArrayDeque;
-import org.jspecify.annotations.Nullable;
 
 /// Sends again what a dead lane has not delivered. What is left of a lane that was fenced is taken
 /// back frame by frame; each is made anew from its operation, on whichever lane comes first. What
@@ -12,8 +11,7 @@ import org.jspecify.annotations.Nullable;
 /// Guarded by the connection's lock, under which everything is called.
 final class Resending {
     /// A frame that has to be made again.
-    private record Resend(
-            LaneState.Sent kind, @Nullable Object ref, int generation, long offset, int length) {}
+    private record Resend(LaneState.Sent kind, Object ref, long offset, int length) {}
 
     private final ConnectionCore connection;
     private final Outbound outbound;
@@ -45,13 +43,12 @@ final class Resending {
             long sequence = s.acked;
             LaneState.Sent kind = s.kind(sequence);
             Object ref = s.ref(sequence);
-            int generation = s.generation(sequence);
             long offset = s.offset(sequence);
             int length = s.length(sequence);
             s.forget();
             if (ref instanceof ControlFrame) {
-                resends.addLast(new Resend(kind, ref, generation, offset, length));
-            } else if (ref instanceof Operation op && op.generation == generation) {
+                resends.addLast(new Resend(kind, ref, offset, length));
+            } else if (ref instanceof Operation op) {
                 if (kind == LaneState.Sent.TAIL) {
                     // Its data may have to go first: the tail waits until that is confirmed.
                     op.unconfirmed--;
@@ -67,10 +64,8 @@ final class Resending {
                     op.unconfirmed--;
                     connection.reports.confirmed(op, kind, 0);
                 } else {
-                    resends.addLast(new Resend(kind, op, generation, offset, length));
+                    resends.addLast(new Resend(kind, op, offset, length));
                 }
-            } else {
-                forgotten(kind);
             }
         }
     }
@@ -106,13 +101,10 @@ final class Resending {
         resends.removeFirst();
         if (r.ref instanceof ControlFrame frame) {
             Outbound.copyControl(s, frame);
-            s.remember(LaneState.Sent.CONTROL, frame, 0, 0, 0);
+            s.remember(LaneState.Sent.CONTROL, frame, 0, 0);
             return true;
         }
-        if (!(r.ref instanceof Operation op) || op.generation != r.generation) {
-            forgotten(r.kind);
-            return false;
-        }
+        Operation op = (Operation) r.ref;
         if (!op.isPending() || (r.kind == LaneState.Sent.REQUEST && op.peerToken != 0)) {
             dropped(op, r.kind, r.offset, r.length);
             op.unconfirmed--;
@@ -147,16 +139,6 @@ final class Resending {
         }
     }
 
-    /// A frame was not delivered whose operation has ended without waiting for it.
-    private void forgotten(LaneState.Sent kind) {
-        if (kind == LaneState.Sent.READ) {
-            credits.readAnswered();
-        } else if (kind == LaneState.Sent.MESSAGE || kind == LaneState.Sent.REQUEST) {
-            credits.messages++;
-            connection.matcher.resume();
-        }
-    }
-
     private void encodeAgain(Operation op, Resend r, LaneState s) {
         long n = r.length;
         switch (r.kind) {
@@ -166,9 +148,7 @@ final class Resending {
                     if (r.kind == LaneState.Sent.READ) {
                         credits.readSent();
                     }
-                    resends.addFirst(
-                            new Resend(
-                                    r.kind, op, r.generation, r.offset + n, (int) (r.length - n)));
+                    resends.addFirst(new Resend(r.kind, op, r.offset + n, (int) (r.length - n)));
                     op.unconfirmed++;
                 }
                 if (r.offset + n == op.length) {
@@ -180,6 +160,6 @@ final class Resending {
             case REQUEST -> encoder.request(op, s);
             default -> encoder.stored(op, s);
         }
-        s.remember(r.kind, op, op.generation, r.offset, (int) n);
+        s.remember(r.kind, op, r.offset, (int) n);
     }
 }

@@ -1,6 +1,7 @@
 package io.telpher.internal.engine;
 
 import java.util.concurrent.atomic.AtomicBoolean;
+import org.jspecify.annotations.Nullable;
 
 /// The progress thread's view of one connection, and the parking of its lanes. Belongs to that
 /// thread; others read the condition and set `asked`.
@@ -14,8 +15,12 @@ final class Watch {
     final ConnectionCore connection;
     volatile Condition condition = Condition.ARMED;
 
-    /// It is in the queue of those to be looked after.
+    /// It is among those to be looked after.
     final AtomicBoolean asked = new AtomicBoolean();
+
+    /// The next of those; written by who sets `asked`, cleared by the progress thread before it
+    /// clears that.
+    @Nullable Watch nextAsked;
 
     long pollsSeen = -1;
     long quietSince;
@@ -51,16 +56,21 @@ final class Watch {
         return true;
     }
 
-    /// A parked lane has something.
-    static void unpark(LaneState s) {
+    /// An event has come for a parked lane.
+    static void wake(LaneState s) {
         s.pollToken.take();
         try {
             if (s.parked && !s.closed) {
-                s.parked = false;
-                s.lane.unpark();
+                unpark(s);
             }
         } finally {
             s.pollToken.giveBack();
         }
+    }
+
+    /// A parked lane has something. Under its poll token.
+    static void unpark(LaneState s) {
+        s.parked = false;
+        s.lane.unpark();
     }
 }
