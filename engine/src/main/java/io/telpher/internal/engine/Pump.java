@@ -111,7 +111,8 @@ final class Pump {
             }
             s.blocked = false;
             s.dirty = false;
-            s.staged = false;
+            // An encoded frame that the lane has not taken yet may be what lies there.
+            s.staged &= s.encoded;
         }
         long seen;
         while (true) {
