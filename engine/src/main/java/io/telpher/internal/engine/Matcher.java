@@ -331,6 +331,7 @@ final class Matcher {
                         .with(Frame.C, op.length);
         RegionImpl region = op.region;
         if (region != null && region.access().canWrite() && connection.oneSided.hasWindows()) {
+            op.exposed = true;
             frame.payload(region.remote().slice(op.localOffset, op.length).toBytes());
         }
         outbound.enqueue(frame);

@@ -190,6 +190,7 @@ final class Reports {
 
     void receiveWithdrawn(Operation op) {
         op.asking = false;
+        op.exposed = false;
         endings.tryFinish(op, false);
     }
 
