@@ -144,12 +144,8 @@ final class Resending {
         switch (r.kind) {
             case DATA, READ -> {
                 n = outbound.cut(op, s, r.offset, r.length);
-                if (n < r.length) {
-                    if (r.kind == LaneState.Sent.READ) {
-                        credits.readSent();
-                    }
-                    resends.addFirst(new Resend(r.kind, op, r.offset + n, (int) (r.length - n)));
-                    op.unconfirmed++;
+                if (n < r.length && r.kind == LaneState.Sent.READ) {
+                    credits.readSent();
                 }
                 if (r.offset + n == op.length) {
                     Outbound.markLast(op, s);
@@ -159,6 +155,11 @@ final class Resending {
             case MESSAGE -> encoder.message(op, s);
             case REQUEST -> encoder.request(op, s);
             default -> encoder.stored(op, s);
+        }
+        if (n < r.length) {
+            // This lane's frames hold less than those of the one that died.
+            resends.addFirst(new Resend(r.kind, op, r.offset + n, (int) (r.length - n)));
+            op.unconfirmed++;
         }
         s.remember(r.kind, op, r.offset, (int) n);
     }
