@@ -156,18 +156,7 @@ class ConnectTest {
                             < 0;
             Endpoint one = rising ? second : first;
             Endpoint other = rising ? first : second;
-            AddressCodec.Address real = AddressCodec.decode(other.address().toBytes());
-            AddressCodec.Address nowhere =
-                    AddressCodec.Address.ofHost("127.0.0.1", silent.getLocalPort(), SECRET);
-            EndpointAddress misleading =
-                    EndpointAddress.ofBytes(
-                            AddressCodec.encode(
-                                    new AddressCodec.Address(
-                                            SECRET,
-                                            new PeerAddress(
-                                                    real.incarnation(),
-                                                    real.peer().host(),
-                                                    nowhere.locators()))));
+            EndpointAddress misleading = atPort(other.address(), silent.getLocalPort());
             CompletableFuture<Connection> connect =
                     async(() -> one.connect(misleading, Duration.ofSeconds(60)));
             try (Socket dialled = silent.accept()) {
@@ -178,6 +167,48 @@ class ConnectTest {
                 checkNothingToAccept(one, there);
             }
         }
+    }
+
+    /// The peer's attempt counts, and hangs for ever: this side's must not wait for it as long.
+    @Test
+    void anAttemptThatYieldedToOneThatHangsIsMadeAgain() throws IOException {
+        try (ServerSocket silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
+                Endpoint first = Endpoint.open(EndpointOptions.DEFAULTS);
+                Endpoint second = Endpoint.open(EndpointOptions.DEFAULTS)) {
+            boolean rising =
+                    Long.compareUnsigned(
+                                    first.address().incarnation(), second.address().incarnation())
+                            < 0;
+            Endpoint hanging = rising ? first : second;
+            Endpoint yielding = rising ? second : first;
+            EndpointAddress misleading = atPort(yielding.address(), silent.getLocalPort());
+            CompletableFuture<Connection> hangs =
+                    async(() -> hanging.connect(misleading, Duration.ofSeconds(60)));
+            try (Socket dialled = silent.accept()) {
+                assertThat(dialled.isConnected()).isTrue();
+                Connection there = yielding.connect(hanging.address(), Duration.ofSeconds(50));
+                assertThat(there.isOpen()).isTrue();
+                assertThat(hangs)
+                        .failsWithin(Duration.ofSeconds(20))
+                        .withThrowableThat()
+                        .withCauseInstanceOf(TelpherException.ConnectFailed.class);
+                checkSame(hanging.accept(Duration.ofSeconds(20)), there, 1);
+            }
+        }
+    }
+
+    /// An endpoint's address with another port on this host in place of its own ways.
+    private static EndpointAddress atPort(EndpointAddress address, int port) {
+        AddressCodec.Address real = AddressCodec.decode(address.toBytes());
+        AddressCodec.Address nowhere = AddressCodec.Address.ofHost("127.0.0.1", port, SECRET);
+        return EndpointAddress.ofBytes(
+                AddressCodec.encode(
+                        new AddressCodec.Address(
+                                SECRET,
+                                new PeerAddress(
+                                        real.incarnation(),
+                                        real.peer().host(),
+                                        nowhere.locators()))));
     }
 
     @Test

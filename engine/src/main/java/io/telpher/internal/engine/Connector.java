@@ -96,6 +96,10 @@ final class Connector {
                 endpoint.unavailable().forEach(connection::note);
                 return connection;
             }
+            if (mine.forsaken && !deadline.passed()) {
+                mine.forsaken = false;
+                left = new ArrayList<>(endpoint.transports());
+            }
         }
         failures.addAll(endpoint.unavailable());
         if (deadline.passed()) {
@@ -143,6 +147,10 @@ final class Connector {
                         dialler.abandon(dialled, left); // the peer made it, and adds the lanes
                     }
                     return connection;
+                }
+                if (mine.forsaken) {
+                    dialler.abandon(dialled, left);
+                    return null;
                 }
             } catch (TelpherException.TimedOut
                     | TelpherException.ProtocolViolation
@@ -194,7 +202,14 @@ final class Connector {
         } catch (Handshake.Refused refused) {
             channel.close();
             if (refused.status() == Handshake.Status.YIELD) {
-                return crossing.await(mine, deadline);
+                ConnectionCore made = crossing.await(mine, deadline);
+                if (made == null) {
+                    failures.add(
+                            by.route().text()
+                                    + ": the peer connects at the same time, but its attempt has"
+                                    + " not arrived");
+                }
+                return made;
             }
             if (refused.status() == Handshake.Status.OTHER_INCARNATION) {
                 throw new TelpherException.ConnectFailed(

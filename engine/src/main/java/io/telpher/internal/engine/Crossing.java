@@ -1,6 +1,5 @@
 package io.telpher.internal.engine;
 
-import io.telpher.TelpherException;
 import io.telpher.spi.Deadline;
 import java.util.ArrayList;
 import java.util.List;
@@ -26,6 +25,10 @@ final class Crossing {
 
         /// Its own attempt has succeeded.
         boolean committed;
+
+        /// The peer has told it to yield, and then did not connect: whoever connects tries again.
+        /// Only for the thread that connects.
+        boolean forsaken;
 
         Pending(long peer) {
             this.peer = peer;
@@ -134,15 +137,15 @@ final class Crossing {
         return mine.claims == 0 || mine.result.isDone();
     }
 
-    /// Waits for the connection that the peer makes.
-    ConnectionCore await(Pending mine, Deadline deadline) {
-        boolean ignored = gate.await(mine.result::isDone, deadline, "connecting");
-        assert ignored || deadline.passed();
+    /// Waits for the connection that the peer makes, as long as its handshake may take.
+    ///
+    /// @return null when it has not come: the peer's attempt may have failed
+    @Nullable ConnectionCore await(Pending mine, Deadline deadline) {
+        boolean ignored =
+                gate.await(mine.result::isDone, deadline.or(Dialler.HANDSHAKE), "connecting");
+        assert ignored || !mine.result.isDone();
         ConnectionCore made = mine.result.getNow(null);
-        if (made == null) {
-            throw new TelpherException.TimedOut(
-                    "the peer connects at the same time, but its attempt did not arrive in time");
-        }
+        mine.forsaken = made == null;
         return made;
     }
 
