@@ -196,7 +196,7 @@ final class Connector {
             Deadline deadline,
             List<String> failures) {
         long id = endpoint.platform().random().nextLong();
-        AddressCodec.Address found;
+        Handshake.Welcome found;
         try {
             found = dialler.initiate(Handshake.Purpose.CONNECT, 0, id, peer, channel, deadline);
         } catch (Handshake.Refused refused) {
@@ -228,8 +228,8 @@ final class Connector {
             return mine.result.getNow(null);
         }
         Handshake.go(channel, deadline);
-        Link link = by.by().link(channel, Role.INITIATOR, found.peer(), deadline);
-        ConnectionCore connection = create(id, found, link, Role.INITIATOR);
+        Link link = by.by().link(channel, Role.INITIATOR, found.address().peer(), deadline);
+        ConnectionCore connection = create(id, found.address(), link, Role.INITIATOR);
         connection.add(link, 0, by.route().text() + ": chosen");
         mine.result.complete(connection);
         endpoint.gate().changed();

@@ -72,7 +72,7 @@ final class Dialler {
     /// The initiator's part of the handshake.
     ///
     /// @return who answered
-    AddressCodec.Address initiate(
+    Handshake.Welcome initiate(
             Handshake.Purpose purpose,
             int lane,
             long id,
@@ -82,7 +82,13 @@ final class Dialler {
             throws Handshake.Refused {
         return Handshake.initiate(
                 channel,
-                new Handshake.Hello(purpose, lane, id, endpoint.incarnation(), peer.incarnation()),
+                new Handshake.Hello(
+                        purpose,
+                        lane,
+                        id,
+                        endpoint.incarnation(),
+                        peer.incarnation(),
+                        Handshake.BASICS),
                 peer.secret(),
                 ownAddress(),
                 endpoint.platform().random(),

@@ -150,7 +150,7 @@ final class Joining {
             return;
         }
         try {
-            AddressCodec.Address found =
+            Handshake.Welcome found =
                     dialler.initiate(
                             Handshake.Purpose.JOIN,
                             lane,
@@ -159,7 +159,7 @@ final class Joining {
                             channel,
                             deadline);
             connection.add(
-                    by.by().link(channel, Role.INITIATOR, found.peer(), deadline),
+                    by.by().link(channel, Role.INITIATOR, found.address().peer(), deadline),
                     lane,
                     by.route().text() + ": joined as lane " + lane);
         } catch (Handshake.Refused e) {

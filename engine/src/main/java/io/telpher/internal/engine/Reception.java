@@ -101,7 +101,11 @@ final class Reception {
     private void welcome(TransportEndpoint from, Channel channel, Deadline deadline) {
         Handshake.Accepted who =
                 Handshake.accept(
-                        channel, endpoint.secret(), endpoint.platform().random(), deadline);
+                        channel,
+                        endpoint.secret(),
+                        Handshake.BASICS,
+                        endpoint.platform().random(),
+                        deadline);
         Handshake.Hello hello = who.hello;
         if (hello.to() != 0 && hello.to() != endpoint.incarnation()) {
             who.answer(Handshake.Status.OTHER_INCARNATION, dialler.ownAddress(), deadline);

@@ -22,6 +22,9 @@ public final class Handshake {
     /// The version that this code speaks.
     public static final int VERSION = 1;
 
+    /// Capabilities of an endpoint that can do nothing beside the basics.
+    public static final long BASICS = 0;
+
     /// What a channel is for.
     public enum Purpose {
         /// A new connection.
@@ -53,13 +56,24 @@ public final class Handshake {
     /// @param connection id of the connection, chosen by its initiator
     /// @param from incarnation of the initiator
     /// @param to incarnation that it means, 0 for any
-    public record Hello(Purpose purpose, int lane, long connection, long from, long to) {}
+    /// @param capabilities bits of what it can do beside this version's basics. Both sides say
+    ///     theirs and use what both know; a bit that one does not know is no error. The proofs
+    ///     cover them, so nobody in between can talk two endpoints down.
+    public record Hello(
+            Purpose purpose, int lane, long connection, long from, long to, long capabilities) {}
+
+    /// What the acceptor said of itself.
+    ///
+    /// @param address its address, without secret
+    /// @param capabilities as in [Hello]
+    public record Welcome(AddressCodec.Address address, long capabilities) {}
 
     private static final int HELLO_MAGIC = 0x48504c54; // "TLPH"
     private static final int CHALLENGE_MAGIC = 0x43504c54; // "TLPC"
     private static final int GO_MAGIC = 0x47504c54; // "TLPG"
     private static final int HELLO_BYTES = 64;
     private static final int CHALLENGE_BYTES = 32;
+    private static final int CHALLENGE_CAPABILITIES = 8;
     private static final int MAC_BYTES = 32;
     private static final int NONCE_BYTES = 16;
     private static final int MAX_ADDRESS = 60_000;
@@ -123,11 +137,11 @@ public final class Handshake {
     ///
     /// @param random for this side's nonce
     /// @param own the initiator's address, without secret
-    /// @return the acceptor's address, without secret, when it said `OK`
+    /// @return what the acceptor said of itself, when it said `OK`
     /// @throws TelpherException.AccessDenied when the acceptor does not accept the secret, or does
     ///     not know it
     /// @throws Refused when it gave another answer
-    public static AddressCodec.Address initiate(
+    public static Welcome initiate(
             Channel channel,
             Hello hello,
             byte[] secret,
@@ -147,6 +161,7 @@ public final class Handshake {
             throw new TelpherException.ProtocolViolation(
                     channel.text() + " speaks protocol version " + version);
         }
+        long capabilities = little(challenge).getLong(CHALLENGE_CAPABILITIES);
         byte[] transcript = concatenate(first, challenge);
         ByteBuffer proof = little(MAC_BYTES + 4 + own.length);
         proof.put(mac(secret, "initiator", transcript, own)).putInt(own.length).put(own);
@@ -174,7 +189,7 @@ public final class Handshake {
         if (status != Status.OK) {
             throw new Refused(status, peer);
         }
-        return peer;
+        return new Welcome(peer, capabilities);
     }
 
     /// The acceptor said something else than `OK`.
@@ -203,18 +218,23 @@ public final class Handshake {
 
     /// Runs the acceptor's side until the initiator has proven itself.
     ///
+    /// @param capabilities of the acceptor, as in [Hello]
     /// @param random for this side's nonce
     /// @throws TelpherException.AccessDenied when the proof is wrong; the initiator has been told
     /// @throws TelpherException.ProtocolViolation when the channel brings something else
     public static Accepted accept(
-            Channel channel, byte[] secret, RandomGenerator random, Deadline deadline) {
+            Channel channel,
+            byte[] secret,
+            long capabilities,
+            RandomGenerator random,
+            Deadline deadline) {
         byte[] first = channel.receive(HELLO_BYTES, deadline);
         Hello hello = decodeHello(first, channel);
         ByteBuffer out = little(CHALLENGE_BYTES);
         byte[] nonce = new byte[NONCE_BYTES];
         random.nextBytes(nonce);
         out.putInt(CHALLENGE_MAGIC).putShort((short) VERSION).putShort((short) 0);
-        out.putLong(0).put(nonce);
+        out.putLong(capabilities).put(nonce);
         channel.send(out.array(), deadline);
         ByteBuffer proof = little(channel.receive(MAC_BYTES + 4, deadline));
         byte[] mac = new byte[MAC_BYTES];
@@ -236,7 +256,7 @@ public final class Handshake {
         byte[] nonce = new byte[NONCE_BYTES];
         random.nextBytes(nonce);
         out.putInt(HELLO_MAGIC).putShort((short) VERSION).putShort((short) 1);
-        out.putLong(0); // capabilities: none yet
+        out.putLong(hello.capabilities);
         out.put((byte) hello.purpose.ordinal())
                 .put((byte) hello.lane)
                 .putShort((short) 0)
@@ -258,7 +278,7 @@ public final class Handshake {
                     "%s speaks versions %d to %d, this is version %d"
                             .formatted(channel.text(), least, version, VERSION));
         }
-        in.getLong();
+        long capabilities = in.getLong();
         int purpose = in.get();
         int lane = in.get() & 0xff;
         if (purpose < 0 || purpose >= Purpose.values().length) {
@@ -269,7 +289,8 @@ public final class Handshake {
         long connection = in.getLong();
         long from = in.getLong();
         in.position(in.position() + NONCE_BYTES);
-        return new Hello(Purpose.values()[purpose], lane, connection, from, in.getLong());
+        return new Hello(
+                Purpose.values()[purpose], lane, connection, from, in.getLong(), capabilities);
     }
 
     private static byte[] receiveAddress(Channel channel, int length, Deadline deadline) {
