@@ -86,6 +86,7 @@ case $1 in
         cp "$ROOT"/target/dist-tests/*.jar "$LIB"/telpher-*.jar "$image/lib"
         for classes in "$ROOT"/*/target/test-classes; do
             module=$(basename -- "$(dirname -- "$(dirname -- "$classes")")")
+            [ "$module" = proof ] && continue # its tools run from Maven only
             cp -r "$classes" "$image/tests/$module"
             # JUnit takes it from one place; it is the same in all modules.
             find "$image/tests/$module" -maxdepth 1 -name junit-platform.properties -exec mv {} "$image/lib" \;

@@ -3,9 +3,11 @@ package io.telpher.internal.wire;
 import io.telpher.spi.HostIdentity;
 import io.telpher.spi.Locator;
 import io.telpher.spi.PeerAddress;
+import java.nio.BufferOverflowException;
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
@@ -60,8 +62,18 @@ public final class AddressCodec {
     }
 
     /// Encodes an address.
+    ///
+    /// @throws IllegalArgumentException when it is too long
     public static byte[] encode(Address address) {
-        ByteBuffer out = ByteBuffer.allocate(MAX_BYTES).order(ByteOrder.LITTLE_ENDIAN);
+        try {
+            return encode(address, ByteBuffer.allocate(MAX_BYTES).order(ByteOrder.LITTLE_ENDIAN));
+        } catch (BufferOverflowException e) {
+            throw new IllegalArgumentException(
+                    "this endpoint address needs more than the " + MAX_BYTES + " bytes allowed", e);
+        }
+    }
+
+    private static byte[] encode(Address address, ByteBuffer out) {
         PeerAddress peer = address.peer();
         out.putInt(MAGIC).putShort((short) VERSION);
         put(out, address.secret());
@@ -84,6 +96,11 @@ public final class AddressCodec {
     ///
     /// @throws IllegalArgumentException when the bytes are no address
     public static Address decode(byte[] bytes) {
+        if (bytes.length > MAX_BYTES) {
+            throw new IllegalArgumentException(
+                    "an endpoint address of %d bytes; %d are the most"
+                            .formatted(bytes.length, MAX_BYTES));
+        }
         try {
             ByteBuffer in = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
             if (in.getInt() != MAGIC) {
@@ -128,7 +145,13 @@ public final class AddressCodec {
         return bytes;
     }
 
+    /// Whatever is decoded can be encoded again: replacements for broken text would be longer.
     private static String text(ByteBuffer in) {
-        return new String(get(in), StandardCharsets.UTF_8);
+        try {
+            return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(get(in))).toString();
+        } catch (CharacterCodingException e) {
+            throw new IllegalArgumentException(
+                    "this endpoint address has text that is not UTF-8", e);
+        }
     }
 }

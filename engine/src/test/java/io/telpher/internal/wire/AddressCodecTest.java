@@ -82,6 +82,25 @@ class AddressCodecTest {
     }
 
     @Test
+    void whatIsDecodedCanBeEncodedAgain() {
+        HostIdentity host = new HostIdentity("x".repeat(20_000), 1, 2, 3);
+        byte[] bytes =
+                AddressCodec.encode(
+                        new AddressCodec.Address(SECRET, new PeerAddress(1, host, List.of())));
+        assertThat(AddressCodec.encode(AddressCodec.decode(bytes))).isEqualTo(bytes);
+        Arrays.fill(bytes, bytes.length - 22 - 20_000, bytes.length - 22, (byte) -1);
+        assertThatThrownBy(() -> AddressCodec.decode(bytes))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("not UTF-8");
+        assertThatThrownBy(() -> AddressCodec.decode(Arrays.copyOf(bytes, 70_000)))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("70000 bytes");
+        assertThatThrownBy(() -> EndpointAddress.of("h".repeat(65_000), 1, SECRET))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("endpoint address");
+    }
+
+    @Test
     void nonsenseIsNamed() {
         assertThatThrownBy(() -> EndpointAddress.parse("10.0.0.1:80"))
                 .isInstanceOf(IllegalArgumentException.class)

@@ -1,0 +1,37 @@
+package io.telpher.proof;
+
+import io.telpher.internal.engine.FramesFuzz;
+import io.telpher.internal.transport.tcp.TcpInputFuzz;
+import io.telpher.internal.wire.AddressFuzz;
+import io.telpher.internal.wire.HandshakeFuzz;
+import io.telpher.internal.wire.RemoteMemoryFuzz;
+import java.net.URISyntaxException;
+import java.nio.file.Path;
+import java.util.function.Consumer;
+
+/// What is fuzzed: all that takes in bytes which others have chosen. Each has a folder of inputs in
+/// `src/test/resources/corpus`.
+enum Fuzzed {
+    ADDRESS(AddressFuzz.class, AddressFuzz::fuzzerTestOneInput),
+    HANDSHAKE(HandshakeFuzz.class, HandshakeFuzz::fuzzerTestOneInput),
+    REMOTE_MEMORY(RemoteMemoryFuzz.class, RemoteMemoryFuzz::fuzzerTestOneInput),
+    FRAMES(FramesFuzz.class, FramesFuzz::fuzzerTestOneInput),
+    TCP_INPUT(TcpInputFuzz.class, TcpInputFuzz::fuzzerTestOneInput);
+
+    final Class<?> type;
+    final Consumer<byte[]> target;
+
+    Fuzzed(Class<?> type, Consumer<byte[]> target) {
+        this.type = type;
+        this.target = target;
+    }
+
+    /// @return the folder of its inputs
+    Path corpus() {
+        try {
+            return Path.of(Fuzzed.class.getResource("/corpus/" + type.getSimpleName()).toURI());
+        } catch (URISyntaxException e) {
+            throw new AssertionError(e);
+        }
+    }
+}
