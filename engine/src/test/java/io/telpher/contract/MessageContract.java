@@ -368,6 +368,47 @@ abstract class MessageContract extends Contract {
         }
     }
 
+    /// Whatever ends it: nobody writes into its memory after that, though the sender may be in the
+    /// middle of storing by itself.
+    @ParameterizedTest
+    @EnumSource(
+            value = Kind.class,
+            names = {"TELPHER", "FOREIGN"})
+    void aReceiveThatHasEndedIsNotWrittenAnyMore(Kind kind) {
+        int size = 32 * MIB;
+        region("source", Kind.FOREIGN, size);
+        remote("target", kind, size);
+        for (int round = 0; round < Scale.count(10); round++) {
+            long tag = 7_000L + round;
+            peer.tell(self -> receive(self, "receive", tag, 0, size));
+            CompletableFuture<Boolean> quiet =
+                    peer.begin(
+                            self -> {
+                                if (self.outcome("receive").state() == TransferState.DONE) {
+                                    return;
+                                }
+                                self.segment("target").fill((byte) 0x77);
+                                sleep(5);
+                                Content.checkAll(self.segment("target"), 0, size, (byte) 0x77);
+                            });
+            TransferOptions soon =
+                    TransferOptions.DEFAULTS.withDeadline(
+                            Duration.ofNanos(500_000 + random.nextInt(8_000_000)));
+            MemorySlices all = MemorySlices.of(here.region("source").all());
+            Transfer send =
+                    connection().send(tag, all, round % 2 == 0 ? soon : TransferOptions.DEFAULTS);
+            if (round % 2 == 1) {
+                for (int i = random.nextInt(20_000); i > 0; i--) {
+                    Thread.onSpinWait();
+                }
+                send.cancel();
+            }
+            assertThat(Outcome.of(send).state())
+                    .isIn(TransferState.DONE, TransferState.TIMED_OUT, TransferState.CANCELLED);
+            Peer.result(quiet);
+        }
+    }
+
     @Test
     void aSendThatHasNotStartedCanBeWithdrawn() {
         region("source", Kind.TELPHER, 16 * MIB);

@@ -31,9 +31,9 @@ final class LaneKeeper {
     /// While a peer never pauses, its confirmation is looked at every so many polls.
     private static final int BUSY_LOOK = 31;
 
-    /// What nobody waits for is confirmed after so many polls that brought nothing: until then an
-    /// answer may go out, which carries the confirmation.
-    private static final int PATIENCE = 16;
+    /// What nobody waits for is confirmed when nothing more has come for so long, in nanoseconds:
+    /// until then an answer may go out, which carries the confirmation.
+    private static final long PATIENCE = 5_000;
 
     private static final long UNREPORTED_BYTES = 4 << 20;
 
@@ -99,8 +99,12 @@ final class LaneKeeper {
             if (n >= 0 && own) {
                 // Frames that came in meanwhile count: they must be confirmed before anybody parks.
                 n += confirmBoth(s, n);
-            } else if (n == Lane.DEAD && s.told > s.acked) {
-                confirmed(s, s.told);
+            } else if (n == Lane.DEAD && own) {
+                // What the peer has confirmed before it ended is done.
+                long upTo = Math.max(s.told, s.lane.confirmed());
+                if (upTo > s.acked) {
+                    confirmed(s, upTo);
+                }
             }
         } catch (RuntimeException e) {
             broken(s, e);
@@ -134,9 +138,8 @@ final class LaneKeeper {
         if (s.received() == s.reported) {
             return false;
         }
-        s.idlePolls = n == 0 ? s.idlePolls + 1 : 0;
         if (s.urgent
-                || s.idlePolls >= PATIENCE
+                || isIdle(s, n)
                 || s.received() - s.reported >= BATCH
                 || s.unreportedBytes >= UNREPORTED_BYTES) {
             s.urgent = false;
@@ -154,6 +157,23 @@ final class LaneKeeper {
         return false;
     }
 
+    /// Whether a lane that has brought something has brought nothing more for a while.
+    private boolean isIdle(LaneState s, int n) {
+        if (n > 0) {
+            s.idleSince = 0;
+            return false;
+        }
+        if (connection.endpoint().progress().isCurrent()) {
+            return true; // it yields after every turn: its next look may be long in coming
+        }
+        long now = connection.platform.nanoTime();
+        if (s.idleSince == 0) {
+            s.idleSince = now;
+            return false;
+        }
+        return now - s.idleSince >= PATIENCE;
+    }
+
     /// Confirmations of lanes that have a word for it in shared memory. Both the writing and the
     /// reading of such a word move a cache line between the two sides, so both wait until there is
     /// nothing
@@ -163,8 +183,8 @@ final class LaneKeeper {
     private int confirmBoth(LaneState s, int n) {
         int taken = 0;
         long unreported = s.received() - s.reported;
-        s.idlePolls = n == 0 ? s.idlePolls + 1 : 0;
-        if (unreported >= LATE || (unreported > 0 && s.idlePolls >= PATIENCE)) {
+        if (unreported >= LATE || (unreported > 0 && ((n == 0 && s.urgent) || isIdle(s, n)))) {
+            s.urgent = false;
             confirmNow(s);
         }
         long unconfirmed = s.sent - s.acked;
@@ -240,7 +260,9 @@ final class LaneKeeper {
                 return true; // held by a refusal that the peer does not know of yet
             }
             outbound.acknowledge(s);
-            return false;
+            // A link that takes nothing wakes the thread when it does; until then there is no way.
+            LaneState control = lanes.control();
+            return control != null && control.blocked;
         } finally {
             lock.unlock();
         }

@@ -110,8 +110,8 @@ final class LaneState {
     /// after at once.
     long told;
 
-    /// Polls in a row that brought nothing.
-    int idlePolls;
+    /// When it first brought nothing, since it last brought something; 0 while it does.
+    long idleSince;
 
     /// Polls that brought something since the confirmation was looked at.
     int busyLooks;

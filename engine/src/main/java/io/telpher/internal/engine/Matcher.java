@@ -234,7 +234,11 @@ final class Matcher {
         if (op.reason != Connection.TRUNCATED
                 && !op.withdrawing
                 && (message || op.peerToken != 0 || channel.started.get(op.position) == op)) {
-            abort(op);
+            if (op.copying) {
+                op.abortOwed = true; // the receive must not end while its memory is written
+            } else {
+                abort(op);
+            }
         }
         if (message || op.stage == Operation.Stage.REQUEST) {
             op.stage = Operation.Stage.WAIT;
@@ -252,6 +256,14 @@ final class Matcher {
         }
         credits.messages++;
         resume();
+    }
+
+    /// A send that was revoked while its bytes were stored has stopped storing.
+    void stoppedStoring(Operation op) {
+        if (op.abortOwed) {
+            op.abortOwed = false;
+            abort(op);
+        }
     }
 
     private void abort(Operation op) {

@@ -166,6 +166,7 @@ final class OneSided {
         try {
             op.copying = false;
             if (!op.isPending()) {
+                matcher.stoppedStoring(op);
                 endings.tryFinish(op, connection.isOver());
                 return;
             }
@@ -225,6 +226,7 @@ final class OneSided {
         try {
             op.copying = false;
             if (!op.isPending()) {
+                matcher.stoppedStoring(op);
                 endings.tryFinish(op, connection.isOver());
                 return;
             }

@@ -130,6 +130,9 @@ final class Operation implements Window.Guard {
     /// A thread is copying through a window right now.
     boolean copying;
 
+    /// The peer has to hear that this send has ended, when it does not copy any more.
+    boolean abortOwed;
+
     /// The lanes have let go of its memory.
     boolean letGo;
 
@@ -345,6 +348,7 @@ final class Operation implements Window.Guard {
         unconfirmed = 0;
         confirmedBytes = 0;
         copying = false;
+        abortOwed = false;
         letGo = false;
         asking = false;
         exposed = false;

@@ -149,6 +149,11 @@ final class Outbound {
                 || resending.hasWork();
     }
 
+    /// Whether control frames wait that no lane has been offered; a hint.
+    boolean hasControl() {
+        return urgentWork.isSet();
+    }
+
     /// @return a number that changes whenever there may be more to send than before
     long stamp() {
         return stamp.get();
@@ -158,9 +163,6 @@ final class Outbound {
     boolean next(LaneState s) {
         LaneState first = lanes.control();
         boolean leads = s == first;
-        if (leads && signals.isEmpty() && control.isEmpty()) {
-            urgentWork.clear();
-        }
         if (s.pingDue || s.pongDue) {
             int type = s.pongDue ? Frame.PONG : Frame.PING;
             if (s.pongDue) {
@@ -204,6 +206,7 @@ final class Outbound {
                 confirm(s);
                 return true;
             }
+            urgentWork.clear();
         }
         if (s.fencing || s.sent - s.acked >= LaneState.WINDOW) {
             return false;

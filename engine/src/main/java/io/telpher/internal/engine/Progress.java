@@ -113,8 +113,10 @@ final class Progress implements Runnable {
     /// A lane waits for its link to drain, or a thread is about to park: this thread must look
     /// after the connection.
     void attend(ConnectionCore connection) {
-        if (Thread.currentThread() != thread
-                && connection.watch.condition != Watch.Condition.LEASED) {
+        Watch.Condition condition = connection.watch.condition;
+        // Another thread cannot know whether what is active is about to be armed.
+        if (condition == Watch.Condition.ARMED
+                || (condition == Watch.Condition.ACTIVE && !isCurrent())) {
             askFor(connection);
         }
     }
@@ -328,6 +330,11 @@ final class Progress implements Runnable {
         for (ConnectionCore connection : connections) {
             try {
                 any |= connection.tick(now);
+                if (connection.watch.condition == Watch.Condition.ARMED && !connection.isOver()) {
+                    // Should a wake-up ever get lost, then only until now.
+                    int frames = connection.turn();
+                    assert frames >= 0;
+                }
             } catch (Platform.Ended e) {
                 throw e;
             } catch (Throwable e) {

@@ -13,8 +13,10 @@ import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.time.Duration;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.function.Consumer;
@@ -56,7 +58,19 @@ final class TransferImpl implements Transfer {
     private long moved;
     private String path = "";
     private @Nullable TelpherException error;
-    private @Nullable List<Consumer<Transfer>> actions;
+
+    /// To be called when the current posting ends.
+    private @Nullable List<Action> actions;
+
+    /// Of postings that have ended: the next posting may have begun by the time they run.
+    private @Nullable Queue<Due> due;
+
+    /// What somebody wants done at the end of a posting, who is told why that failed.
+    private interface Action {
+        void run(Transfer transfer, @Nullable TelpherException why);
+    }
+
+    private record Due(List<Action> actions, @Nullable TelpherException why) {}
 
     TransferImpl(
             ConnectionCore connection,
@@ -119,22 +133,33 @@ final class TransferImpl implements Transfer {
         path = usedPath;
         error = why;
         synchronized (this) {
+            List<Action> ending = actions;
+            actions = null;
+            if (ending != null) {
+                Queue<Due> queue = due;
+                if (queue == null) {
+                    queue = new ArrayDeque<>(2);
+                    due = queue;
+                }
+                queue.add(new Due(ending, why));
+            }
             state = Failures.state(reason);
-            return actions != null;
+            return ending != null;
         }
     }
 
     void runActions() {
-        List<Consumer<Transfer>> due;
-        synchronized (this) {
-            due = actions;
-            actions = null;
-        }
-        if (due != null) {
-            for (Consumer<Transfer> action : due) {
-                run(() -> action.accept(this));
+        Due next;
+        while ((next = nextDue()) != null) {
+            TelpherException why = next.why;
+            for (Action action : next.actions) {
+                run(() -> action.run(this, why));
             }
         }
+    }
+
+    private synchronized @Nullable Due nextDue() {
+        return due == null ? null : due.poll();
     }
 
     /// Runs a caller's action; what it throws is the caller's bug and must not end a lane or the
@@ -192,11 +217,10 @@ final class TransferImpl implements Transfer {
     @Override
     public CompletionStage<Transfer> completion() {
         CompletableFuture<Transfer> stage = new CompletableFuture<>();
-        onEnd(
-                t -> {
-                    TelpherException why = t.error();
+        atEnd(
+                (transfer, why) -> {
                     if (why == null) {
-                        stage.complete(t);
+                        stage.complete(transfer);
                     } else {
                         stage.completeExceptionally(why);
                     }
@@ -206,9 +230,14 @@ final class TransferImpl implements Transfer {
 
     @Override
     public void onEnd(Consumer<Transfer> action) {
+        atEnd((transfer, why) -> action.accept(transfer));
+    }
+
+    private void atEnd(Action action) {
+        TelpherException why;
         synchronized (this) {
             if (!state.isTerminal()) {
-                List<Consumer<Transfer>> list = actions;
+                List<Action> list = actions;
                 if (list == null) {
                     list = new ArrayList<>(2);
                     actions = list;
@@ -216,8 +245,9 @@ final class TransferImpl implements Transfer {
                 list.add(action);
                 return;
             }
+            why = error;
         }
-        action.accept(this);
+        action.run(this, why);
     }
 
     @Override

@@ -154,7 +154,9 @@ final class Undertaker {
             do {
                 connection.afterwards();
                 connection.platform.pause(round++);
-            } while (!deadline.passed() && failure == null && lanes.isBlocked());
+            } while (!deadline.passed()
+                    && failure == null
+                    && (lanes.isBlocked() || outbound.hasControl()));
         } finally {
             leaving = null;
         }

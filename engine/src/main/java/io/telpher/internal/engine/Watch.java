@@ -34,6 +34,18 @@ final class Watch {
     /// @return false when there is something to do after all
     boolean arm(Sources sources) {
         condition = Condition.ARMED;
+        boolean armed = false;
+        try {
+            armed = parkAll(sources);
+            return armed;
+        } finally {
+            if (!armed) {
+                condition = Condition.ACTIVE;
+            }
+        }
+    }
+
+    private boolean parkAll(Sources sources) {
         for (LaneState s : connection.lanes.all()) {
             if (s.dead) {
                 continue;
@@ -44,7 +56,6 @@ final class Watch {
                     continue;
                 }
                 if (!connection.keeper.confirmBeforePark(s) || !s.lane.park()) {
-                    condition = Condition.ACTIVE;
                     return false;
                 }
                 s.parked = true;

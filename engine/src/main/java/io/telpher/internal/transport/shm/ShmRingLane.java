@@ -155,6 +155,7 @@ final class ShmRingLane implements Lane {
     private boolean hasRoom(long bytes) {
         long needed = bytes + RingMemory.ALIGNMENT;
         if (tail + needed - freeHead <= RingMemory.DATA) {
+            forgetWanted();
             return true;
         }
         if (!readHead()) {
@@ -173,11 +174,16 @@ final class ShmRingLane implements Lane {
                 return false;
             }
         }
-        // Read before written: a volatile store costs a fence on every record.
+        forgetWanted();
+        return true;
+    }
+
+    /// A record fits, be it the refused one or a smaller one that takes its place: nobody waits for
+    /// space any more. Read before written: a volatile store costs a fence on every record.
+    private void forgetWanted() {
         if (wanted != 0) {
             wanted = 0;
         }
-        return true;
     }
 
     /// Reads how far the consumer is.
