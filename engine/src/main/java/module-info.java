@@ -8,6 +8,10 @@ module io.telpher.engine {
     // them.
     requires static transitive org.jspecify;
 
+    // Part of every JDK, and small. Nothing else brings it into a module graph, so without this a
+    // recording that is started later would miss the engine's events. A class path does without.
+    requires jdk.jfr;
+
     exports io.telpher;
     exports io.telpher.sim;
     exports io.telpher.spi;
@@ -15,6 +19,8 @@ module io.telpher.engine {
     // Diagnosis looks below the API: it makes the same system calls as the transports do, and reads
     // the addresses that they exchange.
     exports io.telpher.internal.ffi.linux to
+            io.telpher.cli;
+    exports io.telpher.internal.observe to
             io.telpher.cli;
     exports io.telpher.internal.transport.tcp to
             io.telpher.cli;

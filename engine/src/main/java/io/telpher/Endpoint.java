@@ -87,6 +87,9 @@ public interface Endpoint extends AutoCloseable {
     ///     one line for each, for people
     String explain();
 
+    /// @return counters since the endpoint was opened, of its connections, paths and lanes too
+    EndpointMetrics metrics();
+
     /// @return what this endpoint was opened with
     EndpointOptions options();
 

@@ -25,6 +25,9 @@ import org.jspecify.annotations.Nullable;
 /// @param socketDirectory folder for the same-host socket, for containers that share nothing but a
 ///     folder; null: an abstract name, which leaves no file
 /// @param hugePages whether memory that Telpher allocates asks for huge pages
+/// @param slowTransfer how long a transfer may take before it is counted and recorded as slow
+/// @param metrics whether `telpher top` and `telpher serve-metrics` can read the counters from
+///     outside of the process
 public record EndpointOptions(
         byte @Nullable [] secret,
         List<String> transports,
@@ -40,7 +43,9 @@ public record EndpointOptions(
         Duration spin,
         int maxNotification,
         @Nullable String socketDirectory,
-        boolean hugePages) {
+        boolean hugePages,
+        Duration slowTransfer,
+        boolean metrics) {
     /// Everything allowed, 30 s for a transfer, 10 s for a connect.
     public static final EndpointOptions DEFAULTS =
             new EndpointOptions(
@@ -58,7 +63,9 @@ public record EndpointOptions(
                     Duration.ofNanos(50_000),
                     16 << 20,
                     null,
-                    false);
+                    false,
+                    Duration.ofSeconds(1),
+                    true);
 
     /// Checks every value.
     public EndpointOptions {
@@ -80,6 +87,7 @@ public record EndpointOptions(
         checkPositive("connectDeadline", connectDeadline);
         checkPositive("liveness", liveness);
         checkPositive("drainLimit", drainLimit);
+        checkPositive("slowTransfer", slowTransfer);
         Objects.requireNonNull(spin, "spin");
     }
 
@@ -100,9 +108,10 @@ public record EndpointOptions(
     /// `TELPHER_PATHS`, `TELPHER_INTERFACES` (else `NCCL_SOCKET_IFNAME` where it is a plain list),
     /// `TELPHER_PORT`, `TELPHER_LANES`, `TELPHER_MAX_SOCKETS`, `TELPHER_DEADLINE`,
     /// `TELPHER_CONNECT_DEADLINE`, `TELPHER_LIVENESS`, `TELPHER_DRAIN_LIMIT`, `TELPHER_SPIN`,
-    /// `TELPHER_MAX_NOTIFICATION`, `TELPHER_SOCKET_DIRECTORY` and `TELPHER_HUGE_PAGES`: one for
-    /// each option. Lists are comma-separated, times are seconds or have a unit: `2.5`, `500ms`,
-    /// `50us`. [Setting#fromEnvironment()] tells what came of them.
+    /// `TELPHER_MAX_NOTIFICATION`, `TELPHER_SOCKET_DIRECTORY`, `TELPHER_HUGE_PAGES`,
+    /// `TELPHER_SLOW_TRANSFER` and `TELPHER_METRICS`: one for each option. Lists are
+    /// comma-separated, times are seconds or have a unit: `2.5`, `500ms`, `50us`.
+    /// [Setting#fromEnvironment()] tells what came of them.
     ///
     /// @throws IllegalArgumentException when a `TELPHER_` variable cannot be understood
     public static EndpointOptions fromEnvironment() {
@@ -134,7 +143,9 @@ public record EndpointOptions(
                 spin,
                 maxNotification,
                 socketDirectory,
-                hugePages);
+                hugePages,
+                slowTransfer,
+                metrics);
     }
 
     /// @return the same with another `transports`
@@ -154,7 +165,9 @@ public record EndpointOptions(
                 spin,
                 maxNotification,
                 socketDirectory,
-                hugePages);
+                hugePages,
+                slowTransfer,
+                metrics);
     }
 
     /// @return the same with another `paths`
@@ -174,7 +187,9 @@ public record EndpointOptions(
                 spin,
                 maxNotification,
                 socketDirectory,
-                hugePages);
+                hugePages,
+                slowTransfer,
+                metrics);
     }
 
     /// @return the same with another `interfaces`
@@ -194,7 +209,9 @@ public record EndpointOptions(
                 spin,
                 maxNotification,
                 socketDirectory,
-                hugePages);
+                hugePages,
+                slowTransfer,
+                metrics);
     }
 
     /// @return the same with another `port`
@@ -214,7 +231,9 @@ public record EndpointOptions(
                 spin,
                 maxNotification,
                 socketDirectory,
-                hugePages);
+                hugePages,
+                slowTransfer,
+                metrics);
     }
 
     /// @return the same with another `lanes`
@@ -234,7 +253,9 @@ public record EndpointOptions(
                 spin,
                 maxNotification,
                 socketDirectory,
-                hugePages);
+                hugePages,
+                slowTransfer,
+                metrics);
     }
 
     /// @return the same with another `maxSockets`
@@ -254,7 +275,9 @@ public record EndpointOptions(
                 spin,
                 maxNotification,
                 socketDirectory,
-                hugePages);
+                hugePages,
+                slowTransfer,
+                metrics);
     }
 
     /// @return the same with another `deadline`
@@ -274,7 +297,9 @@ public record EndpointOptions(
                 spin,
                 maxNotification,
                 socketDirectory,
-                hugePages);
+                hugePages,
+                slowTransfer,
+                metrics);
     }
 
     /// @return the same with another `connectDeadline`
@@ -294,7 +319,9 @@ public record EndpointOptions(
                 spin,
                 maxNotification,
                 socketDirectory,
-                hugePages);
+                hugePages,
+                slowTransfer,
+                metrics);
     }
 
     /// @return the same with another `liveness`
@@ -314,7 +341,9 @@ public record EndpointOptions(
                 spin,
                 maxNotification,
                 socketDirectory,
-                hugePages);
+                hugePages,
+                slowTransfer,
+                metrics);
     }
 
     /// @return the same with another `drainLimit`
@@ -334,7 +363,9 @@ public record EndpointOptions(
                 spin,
                 maxNotification,
                 socketDirectory,
-                hugePages);
+                hugePages,
+                slowTransfer,
+                metrics);
     }
 
     /// @return the same with another `spin`
@@ -354,7 +385,9 @@ public record EndpointOptions(
                 value,
                 maxNotification,
                 socketDirectory,
-                hugePages);
+                hugePages,
+                slowTransfer,
+                metrics);
     }
 
     /// @return the same with another `maxNotification`
@@ -374,7 +407,9 @@ public record EndpointOptions(
                 spin,
                 value,
                 socketDirectory,
-                hugePages);
+                hugePages,
+                slowTransfer,
+                metrics);
     }
 
     /// @return the same with another `socketDirectory`
@@ -394,7 +429,9 @@ public record EndpointOptions(
                 spin,
                 maxNotification,
                 value,
-                hugePages);
+                hugePages,
+                slowTransfer,
+                metrics);
     }
 
     /// @return the same with another `hugePages`
@@ -414,6 +451,52 @@ public record EndpointOptions(
                 spin,
                 maxNotification,
                 socketDirectory,
+                value,
+                slowTransfer,
+                metrics);
+    }
+
+    /// @return the same with another `slowTransfer`
+    public EndpointOptions withSlowTransfer(Duration value) {
+        return new EndpointOptions(
+                secret,
+                transports,
+                paths,
+                interfaces,
+                port,
+                lanes,
+                maxSockets,
+                deadline,
+                connectDeadline,
+                liveness,
+                drainLimit,
+                spin,
+                maxNotification,
+                socketDirectory,
+                hugePages,
+                value,
+                metrics);
+    }
+
+    /// @return the same with another `metrics`
+    public EndpointOptions withMetrics(boolean value) {
+        return new EndpointOptions(
+                secret,
+                transports,
+                paths,
+                interfaces,
+                port,
+                lanes,
+                maxSockets,
+                deadline,
+                connectDeadline,
+                liveness,
+                drainLimit,
+                spin,
+                maxNotification,
+                socketDirectory,
+                hugePages,
+                slowTransfer,
                 value);
     }
 

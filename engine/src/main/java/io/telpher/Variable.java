@@ -86,7 +86,17 @@ enum Variable {
             "hugePages",
             "whether memory that Telpher allocates asks for huge pages: true or false",
             (o, text) -> o.withHugePages(truth(text)),
-            o -> Boolean.toString(o.hugePages()));
+            o -> Boolean.toString(o.hugePages())),
+    SLOW_TRANSFER(
+            "slowTransfer",
+            "how long a transfer may take before it is counted and recorded as slow",
+            (o, text) -> o.withSlowTransfer(duration(text)),
+            o -> show(o.slowTransfer())),
+    METRICS(
+            "metrics",
+            "whether telpher top and serve-metrics can read the counters: true or false",
+            (o, text) -> o.withMetrics(truth(text)),
+            o -> Boolean.toString(o.metrics()));
 
     /// NCCL's choice of interfaces counts where Telpher's is not set: both want the same thing.
     private static final String NCCL_INTERFACES = "NCCL_SOCKET_IFNAME";

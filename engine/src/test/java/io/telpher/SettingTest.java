@@ -50,12 +50,16 @@ class SettingTest {
                         Map.entry("TELPHER_SPIN", "20us"),
                         Map.entry("TELPHER_MAX_NOTIFICATION", "4096"),
                         Map.entry("TELPHER_SOCKET_DIRECTORY", "/run/telpher"),
-                        Map.entry("TELPHER_HUGE_PAGES", "yes"));
+                        Map.entry("TELPHER_HUGE_PAGES", "yes"),
+                        Map.entry("TELPHER_SLOW_TRANSFER", "300ms"),
+                        Map.entry("TELPHER_METRICS", "off"));
         EndpointOptions options = EndpointOptions.fromEnvironment(environment);
         assertThat(options.deadline()).isEqualTo(Duration.ofMillis(2500));
         assertThat(options.spin()).isEqualTo(Duration.ofNanos(20_000));
         assertThat(options.paths()).containsExactly("mapped", "cma");
         assertThat(options.hugePages()).isTrue();
+        assertThat(options.slowTransfer()).isEqualTo(Duration.ofMillis(300));
+        assertThat(options.metrics()).isFalse();
 
         Map<String, String> shown = new java.util.HashMap<>();
         for (Setting setting : Setting.fromEnvironment(environment)) {

@@ -106,6 +106,12 @@ public interface Lane extends AutoCloseable {
     ///     when nothing is owed
     long silence();
 
+    /// @return the smoothed round-trip time as the system measures it, in nanoseconds; -1 where
+    ///     nobody does
+    default long roundTripNanos() {
+        return -1;
+    }
+
     /// @return why the lane is dead, or null
     @Nullable String failure();
 

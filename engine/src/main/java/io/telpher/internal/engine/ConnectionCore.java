@@ -4,6 +4,7 @@ import io.telpher.Connection;
 import io.telpher.ConnectionMetrics;
 import io.telpher.EndpointAddress;
 import io.telpher.TelpherException;
+import io.telpher.TransferFailures;
 import io.telpher.spi.Link;
 import io.telpher.spi.Windows;
 import java.lang.foreign.Arena;
@@ -35,6 +36,7 @@ final class ConnectionCore {
     final SpinLock lock;
     final OperationTable table;
     final Lanes lanes;
+    final Tally tally;
     final Outbound outbound;
     final Pump pump;
     final Matcher matcher;
@@ -72,6 +74,9 @@ final class ConnectionCore {
     /// turn.
     private long settledStamp;
 
+    /// The peer said goodbye; guarded by the lock.
+    private boolean goodbye;
+
     private int eagerLimit = Outbound.EAGER;
 
     /// How often waiting threads have polled: tells the progress thread that it is not needed. Lost
@@ -86,6 +91,7 @@ final class ConnectionCore {
         this.lock = new SpinLock(platform);
         this.table = new OperationTable(platform);
         this.lanes = new Lanes();
+        this.tally = new Tally();
         this.endpoint = endpoint;
         this.id = id;
         this.peer = peer;
@@ -157,6 +163,11 @@ final class ConnectionCore {
             }
             return;
         }
+        if (laneIndex == 0) {
+            Events.opened(this);
+        }
+        Events.laneAdded(this, added);
+        Events.chosen(this, note);
         progress.activate(this);
         if (isOver()) {
             progress.remove(this); // it may have been buried in between
@@ -171,6 +182,7 @@ final class ConnectionCore {
         } finally {
             lock.unlock();
         }
+        Events.rejected(this, text);
     }
 
     @Nullable LaneState lane(int index) {
@@ -299,6 +311,7 @@ final class ConnectionCore {
 
     /// The peer said goodbye. Under the lock.
     void peerCloses() {
+        goodbye = true;
         fail(new TelpherException.PeerLost(peerText() + " closed the connection"));
     }
 
@@ -322,32 +335,50 @@ final class ConnectionCore {
         return text.toString();
     }
 
-    ConnectionMetrics metrics() {
-        List<ConnectionMetrics.Lane> each = new ArrayList<>();
-        long sent;
-        long received = 0;
-        long done;
-        long failed;
+    /// Whether one of the sides ended it on purpose.
+    boolean wasClosed() {
         lock.lock();
         try {
-            sent = oneSided.bytesWritten();
-            for (LaneState s : lanes.all()) {
-                each.add(
-                        new ConnectionMetrics.Lane(
-                                s.name(),
-                                !s.dead,
-                                s.framesSent,
-                                s.framesReceived,
-                                s.bytesSent,
-                                s.bytesReceived));
-                sent += s.bytesSent;
-                received += s.bytesReceived;
-            }
-            done = endings.done + oneSided.shortDone();
-            failed = endings.failed;
+            return goodbye || undertaker.failure() instanceof TelpherException.Closed;
         } finally {
             lock.unlock();
         }
-        return new ConnectionMetrics(sent, received, done, failed, List.copyOf(each));
+    }
+
+    ConnectionMetrics metrics() {
+        Tally sum = new Tally();
+        TransferFailures failures;
+        long slow;
+        long notificationsSent;
+        long notificationsReceived;
+        lock.lock();
+        try {
+            sum.add(tally);
+            failures = tally.failures();
+            slow = tally.slow;
+            notificationsSent = tally.notificationsSent;
+            notificationsReceived = tally.notificationsReceived;
+        } finally {
+            lock.unlock();
+        }
+        oneSided.count(sum);
+        List<ConnectionMetrics.Lane> each = new ArrayList<>();
+        // What lanes count is written under their tokens: a snapshot reads it as it is.
+        for (LaneState s : lanes.all()) {
+            ConnectionMetrics.Lane lane = s.metrics();
+            each.add(lane);
+            Tally.OfPath path = sum.of(lane.path());
+            path.written += lane.bytesSent();
+            path.read += lane.bytesReceived();
+        }
+        return new ConnectionMetrics(
+                id,
+                peer.incarnation(),
+                slow,
+                notificationsSent,
+                notificationsReceived,
+                failures,
+                sum.paths(),
+                each);
     }
 }

@@ -102,6 +102,7 @@ final class Connector {
             }
         }
         failures.addAll(endpoint.unavailable());
+        Events.connectFailed(endpoint, name(peer), failures);
         if (deadline.passed()) {
             throw new TelpherException.TimedOut(
                     "no connection with %s in time: %s"
@@ -255,7 +256,7 @@ final class Connector {
                     name(peer) + " uses the id of another connection");
         }
         endpoint.gate().changed();
-        endpoint.connections().add(connection);
+        endpoint.remember(connection);
         if (endpoint.isClosed()) {
             connection.close();
         }

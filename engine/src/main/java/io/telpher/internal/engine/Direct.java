@@ -6,7 +6,6 @@ import io.telpher.MemorySlices;
 import io.telpher.RemoteMemory;
 import io.telpher.RemoteSlices;
 import io.telpher.TelpherException;
-import io.telpher.spi.Clock;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.Window;
 import io.telpher.spi.Windows;
@@ -36,9 +35,30 @@ final class Direct {
         volatile @Nullable Window window;
         volatile @Nullable TelpherException refusal;
 
+        /// What short copies have done by themselves: racing threads lose a few.
+        final Hint done = new Hint();
+
+        final Hint written = new Hint();
+        final Hint read = new Hint();
+
         Slot(int generation, long key) {
             this.generation = generation;
             this.key = key;
+        }
+
+        void count(Operation.Kind kind, long transfers, long bytes) {
+            done.add(transfers);
+            (kind == Operation.Kind.READ ? read : written).add(bytes);
+        }
+
+        void count(Tally into) {
+            Window open = window;
+            if (open != null) {
+                Tally.OfPath path = into.of(open.path());
+                path.done += done.get();
+                path.written += written.get();
+                path.read += read.get();
+            }
         }
 
         /// Whether its owner still has the region open.
@@ -54,12 +74,33 @@ final class Direct {
     }
 
     private final Windows windows;
-    private final Clock clock;
+    private final ConnectionCore connection;
     private volatile @Nullable Slot[] slots = new Slot[16];
 
-    Direct(Windows windows, Clock clock) {
+    /// What slots have counted that others stand in the place of; guarded by `this`.
+    private final Tally replaced = new Tally();
+
+    Direct(Windows windows, ConnectionCore connection) {
         this.windows = windows;
-        this.clock = clock;
+        this.connection = connection;
+    }
+
+    /// Adds what short copies have done.
+    synchronized void count(Tally into) {
+        into.add(replaced);
+        for (Slot slot : slots) {
+            if (slot != null) {
+                slot.count(into);
+            }
+        }
+    }
+
+    /// A short copy did not count after all.
+    void uncount(Operation.Kind kind, RemoteMemory remote, long length) {
+        Slot slot = slot(remote);
+        if (slot != null) {
+            slot.count(kind, -1, -length);
+        }
     }
 
     String explain() {
@@ -112,10 +153,11 @@ final class Direct {
         return window == null ? null : window.path();
     }
 
-    /// A short copy of one range.
+    /// Copies one range.
     ///
     /// @return `DONE` or a reason, [#NO_WINDOW], [#NOT_OPEN]
-    int copy(
+    private int copy(
+            Slot slot,
             Operation.Kind kind,
             RegionImpl local,
             long localOffset,
@@ -123,8 +165,7 @@ final class Direct {
             long remoteOffset,
             long length,
             Window.Guard guard) {
-        Slot slot = slot(remote);
-        Window window = slot == null ? null : slot.window;
+        Window window = slot.window;
         if (window == null) {
             return whyNot(remote);
         }
@@ -183,6 +224,9 @@ final class Direct {
         }
     }
 
+    /// A short copy of one range, and counts it.
+    ///
+    /// @return `DONE` or a reason, [#NO_WINDOW], [#NOT_OPEN]
     int copy(
             Operation.Kind kind,
             RegionImpl local,
@@ -190,7 +234,15 @@ final class Direct {
             RemoteMemory remote,
             long remoteOffset,
             long length) {
-        return copy(kind, local, localOffset, remote, remoteOffset, length, ALWAYS);
+        Slot slot = slot(remote);
+        if (slot == null) {
+            return whyNot(remote);
+        }
+        int result = copy(slot, kind, local, localOffset, remote, remoteOffset, length, ALWAYS);
+        if (result == Connection.DONE) {
+            slot.count(kind, 1, length);
+        }
+        return result;
     }
 
     private static int reason(int status) {
@@ -212,7 +264,18 @@ final class Direct {
         RemoteMemory only = op.remote;
         RegionImpl region = op.region;
         if (local == null && remote == null && only != null && region != null) {
-            return copy(op.kind, region, op.localOffset, only, op.remoteOffset, op.length, op);
+            Slot slot = slot(only);
+            return slot == null
+                    ? whyNot(only)
+                    : copy(
+                            slot,
+                            op.kind,
+                            region,
+                            op.localOffset,
+                            only,
+                            op.remoteOffset,
+                            op.length,
+                            op);
         }
         int result = allReady(op);
         return result == 0 ? runPieces(op) : result;
@@ -366,7 +429,7 @@ final class Direct {
         RemoteSlices remote = op.remotePieces;
         RemoteMemory only = op.remote;
         CounterUpdate counter = op.counter;
-        Deadline deadline = new Deadline(clock, op.deadline());
+        Deadline deadline = new Deadline(connection.platform, op.deadline());
         return () -> {
             if (only != null) {
                 open(only, deadline);
@@ -400,6 +463,9 @@ final class Direct {
                 if (old != null && old.isAlive()) {
                     return; // an old or a wrong descriptor: its owner refuses it
                 }
+                if (old != null) {
+                    old.count(replaced);
+                }
                 slot = new Slot(memory.generation(), memory.key());
                 all[index] = slot;
                 slots = all;
@@ -414,15 +480,22 @@ final class Direct {
                 return;
             }
             try {
-                slot.window = windows.open(memory, deadline);
+                Window opened = windows.open(memory, deadline);
+                slot.window = opened;
+                Events.chosen(connection, opened.path() + " to " + name(memory));
             } catch (TelpherException.TimedOut | TelpherException.Cancelled e) {
                 return; // the operation ends by its own deadline; the next one tries again
             } catch (TelpherException e) {
                 slot.refusal = e;
+                Events.rejected(connection, "window to " + name(memory) + ": " + e.getMessage());
             } catch (RuntimeException e) {
                 slot.refusal = new TelpherException.Unsupported("cannot open " + memory + ": " + e);
             }
         }
+    }
+
+    private static String name(RemoteMemory memory) {
+        return "region %d.%d".formatted(memory.region(), memory.generation());
     }
 
     /// Closes all windows.

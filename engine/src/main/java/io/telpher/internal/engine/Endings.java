@@ -23,13 +23,15 @@ final class Endings {
     /// Something ended since the last look: parked threads may have to wake up.
     private final Hint news = new Hint();
 
-    long done;
-    long failed;
+    private final Tally tally;
+    private final long slowNanos;
 
     Endings(ConnectionCore connection, SpinLock lock, OperationTable table) {
         this.connection = connection;
         this.lock = lock;
         this.table = table;
+        this.tally = connection.tally;
+        this.slowNanos = connection.endpoint().options().slowTransfer().toNanos();
     }
 
     /// Counts an operation into its local regions.
@@ -167,11 +169,18 @@ final class Endings {
     private void ended(Operation op) {
         exit(op.region, op.localPieces);
         boolean good = op.reason == Connection.DONE;
-        if (op.kind != Operation.Kind.SERVE) {
+        if (op.kind != Operation.Kind.SERVE && op.kind != Operation.Kind.LOOKUP) {
             if (good) {
-                done++;
+                tally.of(op.path).done++;
+                if (op.noteLength >= 0) {
+                    tally.notificationsSent++;
+                }
+                if (op.slow) {
+                    Events.slow(
+                            connection, op.kind, op.length, op.path, op.age(connection.platform));
+                }
             } else {
-                failed++;
+                failed(op.kind, op.length, op.path, op.reason, op.error);
             }
         }
         switch (op.kind) {
@@ -205,6 +214,32 @@ final class Endings {
             table.release(op);
         }
         news.set();
+    }
+
+    /// Counts and records an operation that failed. Under the lock.
+    void failed(
+            Operation.Kind kind,
+            long length,
+            String path,
+            int reason,
+            @Nullable TelpherException why) {
+        tally.failed(reason);
+        Events.failed(connection, kind, length, path, reason, why);
+    }
+
+    /// The same of what failed before there was an operation. Without the lock.
+    void failedAtOnce(
+            Operation.Kind kind,
+            long length,
+            String path,
+            int reason,
+            @Nullable TelpherException why) {
+        lock.lock();
+        try {
+            failed(kind, length, path, reason, why);
+        } finally {
+            lock.unlock();
+        }
     }
 
     /// Whether [#settle()] has something to do.
@@ -261,6 +296,10 @@ final class Endings {
             int state = op.state();
             if (state == Operation.PENDING) {
                 any = true;
+                if (!op.slow && op.isTimed() && op.age(now) >= slowNanos) {
+                    op.slow = true;
+                    tally.slow++;
+                }
                 if (now - op.deadline() >= 0 && op.kind != Operation.Kind.SERVE) {
                     revoke(op, Connection.TIMED_OUT, "");
                 }

@@ -2,8 +2,10 @@ package io.telpher.internal.engine;
 
 import io.telpher.Access;
 import io.telpher.Connection;
+import io.telpher.ConnectionMetrics;
 import io.telpher.Endpoint;
 import io.telpher.EndpointAddress;
+import io.telpher.EndpointMetrics;
 import io.telpher.EndpointOptions;
 import io.telpher.MemoryRegion;
 import io.telpher.RemoteMemory;
@@ -71,6 +73,14 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     private final EndpointAddress address;
     private volatile boolean closed;
 
+    /// Guards what follows, and the order of counters and `connections`.
+    private final Object counting = new Object();
+
+    private long opened;
+    private long closedOnes;
+    private long lostOnes;
+    private EndpointMetrics.Totals ended = EndpointMetrics.Totals.NONE;
+
     /// Opens an endpoint on this machine.
     ///
     /// @param options how it behaves
@@ -115,6 +125,9 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         this.address =
                 EndpointAddress.ofBytes(
                         AddressCodec.encode(new AddressCodec.Address(secret, self())));
+        if (options.metrics()) {
+            progress.observe(this);
+        }
     }
 
     private void openTransports() {
@@ -219,8 +232,24 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         return closed;
     }
 
+    void remember(ConnectionCore connection) {
+        synchronized (counting) {
+            connections.add(connection);
+            opened++;
+        }
+    }
+
     void forget(ConnectionCore connection) {
-        connections.remove(connection);
+        synchronized (counting) {
+            if (connections.remove(connection)) {
+                ended = ended.plus(connection.metrics());
+                if (connection.wasClosed()) {
+                    closedOnes++;
+                } else {
+                    lostOnes++;
+                }
+            }
+        }
         joinable.remove(connection.id(), connection);
         for (List<Asked> waiting : asked.values()) {
             synchronized (waiting) {
@@ -284,6 +313,27 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
 
     // --- the caller's side
     // ------------------------------------------------------------------------
+
+    @Override
+    public EndpointMetrics metrics() {
+        // A connection that ends meanwhile is counted once.
+        synchronized (counting) {
+            List<ConnectionMetrics> each = new ArrayList<>();
+            for (ConnectionCore connection : connections) {
+                each.add(connection.metrics());
+            }
+            return new EndpointMetrics(
+                    incarnation,
+                    opened,
+                    closedOnes,
+                    lostOnes,
+                    regions.count(),
+                    regions.bytes(),
+                    regions.sharedBytes(),
+                    ended,
+                    each);
+        }
+    }
 
     @Override
     public EndpointAddress address() {
@@ -456,6 +506,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
             closed = true;
         }
         gate.changed();
+        progress.hide(this);
         for (ConnectionCore connection : List.copyOf(connections)) {
             connection.close();
         }

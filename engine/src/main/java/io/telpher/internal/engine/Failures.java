@@ -57,6 +57,21 @@ final class Failures {
         };
     }
 
+    /// @return a reason's name, as [Connection] has it
+    static String name(int reason) {
+        return switch (reason) {
+            case Connection.DONE -> "DONE";
+            case Connection.CLOSED -> "CLOSED";
+            case Connection.PEER_LOST -> "PEER_LOST";
+            case Connection.STALE -> "STALE";
+            case Connection.DENIED -> "DENIED";
+            case Connection.TIMED_OUT -> "TIMED_OUT";
+            case Connection.TRUNCATED -> "TRUNCATED";
+            case Connection.CANCELLED -> "CANCELLED";
+            default -> "FAILED";
+        };
+    }
+
     static String seconds(Duration time) {
         return time.toMillis() % 1000 == 0 ? time.toSeconds() + " s" : time.toMillis() + " ms";
     }

@@ -41,6 +41,11 @@ final class Hint {
 
     /// One more; for a single writer at a time.
     void count() {
-        set(value + 1);
+        add(1);
+    }
+
+    /// So many more; for a single writer at a time: of racing ones some are lost.
+    void add(long more) {
+        set(value + more);
     }
 }

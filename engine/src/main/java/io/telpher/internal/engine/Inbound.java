@@ -60,7 +60,7 @@ final class Inbound implements Receiver {
         int type = Frame.type(h, at);
         int length = Frame.length(h, at);
         lane.framesReceived++;
-        lane.bytesReceived += length;
+        lane.bytesReceived += length + Frame.inlined(h, at);
         apply(h, at, p, pAt, placement, type, length);
         if (type < Frame.FIRST_UNSEQUENCED) {
             // Only now: another thread may confirm it at once, which says that its bytes are there

@@ -1,6 +1,7 @@
 package io.telpher.internal.engine;
 
 import io.telpher.TelpherException;
+import io.telpher.internal.observe.Log;
 import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Lane;
 
@@ -14,7 +15,6 @@ import io.telpher.spi.Lane;
 /// Polling runs under each lane's poll token, fencing and liveness under the connection's lock, in
 /// the turns of whichever thread makes progress; [#settle] and [#letGo] take tokens themselves.
 final class LaneKeeper {
-    private static final System.Logger LOG = System.getLogger("io.telpher");
     private static final int BATCH = 64;
 
     /// A bulk lane that brought nothing so often is looked at only every eighth time.
@@ -303,7 +303,7 @@ final class LaneKeeper {
 
     /// A lane met something that should not be: it ends, rather than meet it again and again.
     void broken(LaneState s, RuntimeException e) {
-        LOG.log(System.Logger.Level.ERROR, s.name() + " failed", e);
+        Log.error(s.name() + " failed", e);
         s.death = "internal failure: " + e;
         s.dead = true;
         burials = true;
@@ -346,6 +346,10 @@ final class LaneKeeper {
                 connection.unwatch(s);
                 s.lane.close();
                 s.inbound.abandon();
+                String death = s.death;
+                if (death != null) {
+                    Events.laneDied(connection, s, death);
+                }
             }
         } finally {
             s.pollToken.giveBack();
@@ -498,6 +502,10 @@ final class LaneKeeper {
                 s.heardAt = now;
             }
             long silence = s.lane.silence();
+            if (silence >= STALL && !s.stalled) {
+                s.stalls++;
+            }
+            s.stalled = silence >= STALL;
             if (silence >= liveness - liveness / 3) { // it was heard at the last probe, or before
                 s.death =
                         "nothing was acknowledged for "

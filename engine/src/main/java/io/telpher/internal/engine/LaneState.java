@@ -1,5 +1,6 @@
 package io.telpher.internal.engine;
 
+import io.telpher.ConnectionMetrics;
 import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Lane;
 import java.lang.foreign.Arena;
@@ -119,6 +120,13 @@ final class LaneState {
     // --- written under the send token
     long framesSent;
     long bytesSent;
+
+    /// Frames that a dead lane had not delivered.
+    long resends;
+
+    // --- guarded by the connection's lock: how often it stood still, and whether it does now
+    long stalls;
+    boolean stalled;
 
     // --- life
     volatile boolean dead;
@@ -275,6 +283,21 @@ final class LaneState {
         payloadLength = 0;
         payloadOwner = null;
         payload = MemorySegment.NULL;
+    }
+
+    ConnectionMetrics.Lane metrics() {
+        return new ConnectionMetrics.Lane(
+                index,
+                lane.path(),
+                lane.text(),
+                !dead,
+                framesSent,
+                framesReceived,
+                bytesSent,
+                bytesReceived,
+                resends,
+                stalls,
+                dead ? -1 : lane.roundTripNanos());
     }
 
     String name() {

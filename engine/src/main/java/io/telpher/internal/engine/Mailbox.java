@@ -44,6 +44,7 @@ final class Mailbox {
                 return;
             }
             notes.add(from, at, length);
+            connection.tally.notificationsReceived++;
         } finally {
             lock.unlock();
         }
@@ -54,6 +55,7 @@ final class Mailbox {
         lock.lock();
         try {
             notes.addLarge(large);
+            connection.tally.notificationsReceived++;
         } finally {
             lock.unlock();
         }

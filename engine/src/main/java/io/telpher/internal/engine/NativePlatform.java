@@ -1,7 +1,10 @@
 package io.telpher.internal.engine;
 
 import io.telpher.Access;
+import io.telpher.TelpherException;
 import io.telpher.internal.memory.SharedMemory;
+import io.telpher.internal.observe.Log;
+import io.telpher.internal.observe.MetricsPage;
 import io.telpher.spi.HostIdentity;
 import io.telpher.spi.Transport;
 import java.security.SecureRandom;
@@ -88,6 +91,16 @@ final class NativePlatform extends Platform {
             found.add(transport);
         }
         return found;
+    }
+
+    @Override
+    public @Nullable MetricsPage metricsPage() {
+        try {
+            return MetricsPage.create();
+        } catch (TelpherException.NativeFailure e) {
+            Log.debug("no counters for other processes", e);
+            return null;
+        }
     }
 
     @Override

@@ -4,6 +4,7 @@ import io.telpher.Connection;
 import io.telpher.CounterUpdate;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
+import io.telpher.internal.observe.Log;
 import io.telpher.spi.Windows;
 import org.jspecify.annotations.Nullable;
 
@@ -17,8 +18,6 @@ import org.jspecify.annotations.Nullable;
 final class OneSided {
     /// Result of [#copyNow]: it has to be posted as an operation.
     static final int NOT_NOW = -200;
-
-    private static final System.Logger LOG = System.getLogger("io.telpher");
 
     private final ConnectionCore connection;
     private final SpinLock lock;
@@ -35,14 +34,6 @@ final class OneSided {
     /// Sends whose bytes this side stores into the peer's receive by itself.
     private final OperationQueue stores;
 
-    /// Bytes of operations; guarded by the lock.
-    private long bytes;
-
-    /// Operations and bytes that short copies have done by themselves: racing threads lose a few.
-    private final Hint shortDone = new Hint();
-
-    private final Hint shortBytes = new Hint();
-
     OneSided(ConnectionCore connection) {
         this.connection = connection;
         this.lock = connection.lock;
@@ -55,7 +46,7 @@ final class OneSided {
 
     /// Takes over the windows of a link. Under the lock.
     void open(Windows windows) {
-        direct = new Direct(windows, connection.platform);
+        direct = new Direct(windows, connection);
     }
 
     void close() {
@@ -108,13 +99,20 @@ final class OneSided {
             connection.afterwards();
         }
         if (connection.isOver()) {
+            if (result == Connection.DONE) {
+                windows.uncount(kind, remote, length);
+            }
             return connection.reasonOver(); // no DONE after the peer was found to be lost
         }
-        if (result == Connection.DONE) {
-            shortDone.count();
-            shortBytes.set(shortBytes.get() + (kind == Operation.Kind.READ ? 0 : length));
-        }
         return result;
+    }
+
+    /// A short copy was not the end of what it belongs to.
+    void uncount(Operation.Kind kind, RemoteMemory remote, long length) {
+        Direct windows = direct;
+        if (windows != null) {
+            windows.uncount(kind, remote, length);
+        }
     }
 
     /// Tries a counter update that follows a short write.
@@ -171,8 +169,13 @@ final class OneSided {
                 return;
             }
             if (result == Connection.DONE) {
-                bytes += op.length;
                 op.path = pathTo(firstRemote(op));
+                Tally.OfPath counters = connection.tally.of(op.path);
+                if (op.kind == Operation.Kind.READ) {
+                    counters.read += op.length;
+                } else {
+                    counters.written += op.length;
+                }
                 op.direct = true;
                 if (counted) {
                     op.counter = null;
@@ -254,7 +257,7 @@ final class OneSided {
         try {
             return windows.run(op);
         } catch (RuntimeException e) {
-            LOG.log(System.Logger.Level.ERROR, "a copy through a window failed", e);
+            Log.error("a copy through a window failed", e);
             return Connection.FAILED;
         }
     }
@@ -332,13 +335,11 @@ final class OneSided {
         }
     }
 
-    /// Under the lock.
-    long bytesWritten() {
-        return bytes + shortBytes.get();
-    }
-
-    /// Operations that the table has never seen.
-    long shortDone() {
-        return shortDone.get();
+    /// Adds the short copies, which are no operations.
+    void count(Tally into) {
+        Direct windows = direct;
+        if (windows != null) {
+            windows.count(into);
+        }
     }
 }

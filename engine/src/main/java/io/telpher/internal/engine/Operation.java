@@ -156,6 +156,9 @@ final class Operation implements Window.Guard {
     long peerToken;
     long streamBase;
 
+    /// It takes longer than it should; set by the progress thread's tick.
+    boolean slow;
+
     /// Stands in a queue, which links the operations by `next`.
     boolean queued;
 
@@ -223,6 +226,21 @@ final class Operation implements Window.Guard {
     private long dueIn(long nanos) {
         long due = clock.nanoTime() + Math.min(nanos, Long.MAX_VALUE / 4);
         return due == 0 ? 1 : due;
+    }
+
+    /// Whether it counts as slow after a while: what waits for others to do something does not.
+    boolean isTimed() {
+        return kind == Kind.WRITE || kind == Kind.READ || kind == Kind.SEND || kind == Kind.NOTIFY;
+    }
+
+    /// For how long it has been posted, in nanoseconds. What nobody has looked at the clock for is
+    /// at most a tick older.
+    long age(long now) {
+        return now - (deadline() - Math.min(timeout, Long.MAX_VALUE / 4));
+    }
+
+    long age(Clock by) {
+        return age(by.nanoTime());
     }
 
     /// Whether something follows the data of a write.
@@ -355,6 +373,7 @@ final class Operation implements Window.Guard {
         peerEnded = false;
         claimed = 0;
         orphaned = false;
+        slow = false;
         quantum = 0;
         peerToken = 0;
         streamBase = 0;

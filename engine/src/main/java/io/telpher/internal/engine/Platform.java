@@ -2,6 +2,7 @@ package io.telpher.internal.engine;
 
 import io.telpher.Access;
 import io.telpher.internal.memory.SharedMemory;
+import io.telpher.internal.observe.MetricsPage;
 import io.telpher.spi.Clock;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.HostIdentity;
@@ -75,6 +76,13 @@ public abstract class Platform implements Clock {
     /// @return null where there is no such thing: ordinary memory has to do
     public abstract @Nullable SharedMemory share(
             long bytes, Access access, SharedMemory.Pages pages);
+
+    /// Makes the file in which other processes see the counters.
+    ///
+    /// @return null where nobody could look, or the system does not give a file
+    public @Nullable MetricsPage metricsPage() {
+        return null;
+    }
 
     /// Waits for something short by [#pause].
     ///

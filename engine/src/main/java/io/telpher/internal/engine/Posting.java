@@ -40,8 +40,7 @@ final class Posting {
     void post(TransferImpl transfer) {
         TelpherException over = connection.failure();
         if (over != null) {
-            transfer.ended(Failures.reason(over), RemoteQuiet.YES, 0, "", over);
-            transfer.runActions();
+            endedAtOnce(transfer, Failures.reason(over), "", over);
             return;
         }
         MemorySegment note = transfer.notification();
@@ -68,13 +67,10 @@ final class Posting {
                         if (entered) {
                             Endings.exit(transfer.region, transfer.localPieces);
                         }
+                        TelpherException why = new TelpherException.Unsupported(String.valueOf(e));
+                        endings.failed(transfer.kind, transfer.length, "", Connection.FAILED, why);
                         boolean ignored =
-                                transfer.ended(
-                                        Connection.FAILED,
-                                        RemoteQuiet.YES,
-                                        0,
-                                        "",
-                                        new TelpherException.Unsupported(String.valueOf(e)));
+                                transfer.ended(Connection.FAILED, RemoteQuiet.YES, 0, "", why);
                         throw e;
                     }
                     viaWindow = start(op, entered);
@@ -101,8 +97,7 @@ final class Posting {
                                         + " operations are in flight with "
                                         + connection.peerText()
                                         + " and none ended in time");
-                transfer.ended(Connection.TIMED_OUT, RemoteQuiet.YES, 0, "", late);
-                transfer.runActions();
+                endedAtOnce(transfer, Connection.TIMED_OUT, "", late);
                 return;
             }
             connection.platform.pause(rounds++);
@@ -147,19 +142,31 @@ final class Posting {
         CounterUpdate counter = transfer.counter();
         if (result == Connection.DONE && counter != null) {
             result = oneSided.updateNow(counter);
+            if (result != Connection.DONE) {
+                oneSided.uncount(transfer.kind, remote, transfer.length);
+            }
             if (result == OneSided.NOT_NOW) {
                 return false; // posted again as a whole: the same bytes to the same place
             }
         }
-        boolean good = result == Connection.DONE;
-        transfer.ended(
-                result,
-                RemoteQuiet.YES,
-                good ? transfer.length : 0,
-                oneSided.path(remote),
-                good ? null : shortFailure(result, transfer, remote));
-        transfer.runActions();
+        if (result == Connection.DONE) {
+            transfer.ended(result, RemoteQuiet.YES, transfer.length, oneSided.path(remote), null);
+            transfer.runActions();
+        } else {
+            endedAtOnce(
+                    transfer,
+                    result,
+                    oneSided.path(remote),
+                    shortFailure(result, transfer, remote));
+        }
         return true;
+    }
+
+    /// Ends a transfer that failed before it became an operation.
+    private void endedAtOnce(TransferImpl transfer, int reason, String path, TelpherException why) {
+        endings.failedAtOnce(transfer.kind, transfer.length, path, reason, why);
+        boolean ignored = transfer.ended(reason, RemoteQuiet.YES, 0, path, why);
+        transfer.runActions();
     }
 
     /// Why a short copy failed: what ended the connection, if it is over.

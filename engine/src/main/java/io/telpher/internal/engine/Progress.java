@@ -1,5 +1,9 @@
 package io.telpher.internal.engine;
 
+import io.telpher.EndpointMetrics;
+import io.telpher.TelpherException;
+import io.telpher.internal.observe.Log;
+import io.telpher.internal.observe.MetricsPage;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -18,10 +22,12 @@ import org.jspecify.annotations.Nullable;
 ///
 /// A thread that parks asks for the take-over at once.
 final class Progress implements Runnable {
-    private static final System.Logger LOG = System.getLogger("io.telpher");
     private static final int LEASE_MILLIS = 1;
     private static final int TICK_MILLIS = 50;
     private static final int SLOW_TICK_MILLIS = 1000;
+
+    /// Slow ticks write the page each time, quick ones about as often.
+    private static final long PAGE_NANOS = 900_000_000L;
 
     /// So many quick ticks without operations in flight, and the ticks become slow.
     private static final int QUIET_TICKS = 20;
@@ -38,6 +44,11 @@ final class Progress implements Runnable {
 
     private final List<Watch> active = new ArrayList<>();
     private final List<Watch> leased = new ArrayList<>();
+    private final CopyOnWriteArrayList<EndpointImpl> observed = new CopyOnWriteArrayList<>();
+
+    /// Where other processes see the counters of `observed`; there from the first of them on.
+    private volatile @Nullable MetricsPage page;
+
     private final Thread thread;
     private int users;
     private volatile boolean stopped;
@@ -48,6 +59,7 @@ final class Progress implements Runnable {
     private volatile boolean rung;
     private int quietTicks;
     private long nextTick;
+    private long nextPage;
 
     private Progress(Platform platform) {
         this.platform = platform;
@@ -94,6 +106,44 @@ final class Progress implements Runnable {
         if (!rung) {
             rung = true;
             sources.ring();
+        }
+    }
+
+    // --- endpoints that other processes may look at ---------------------------------------------
+
+    void observe(EndpointImpl endpoint) {
+        synchronized (observed) {
+            if (page == null) {
+                MetricsPage made = platform.metricsPage();
+                if (made == null) {
+                    return;
+                }
+                page = made;
+            }
+        }
+        observed.add(endpoint);
+        ring();
+    }
+
+    void hide(EndpointImpl endpoint) {
+        observed.remove(endpoint);
+    }
+
+    private void publish(long now) {
+        MetricsPage open = page;
+        if (open == null || now - nextPage < 0) {
+            return;
+        }
+        nextPage = now + PAGE_NANOS;
+        try {
+            List<EndpointMetrics> each = new ArrayList<>();
+            for (EndpointImpl endpoint : observed) {
+                each.add(endpoint.metrics());
+            }
+            open.write(each);
+        } catch (RuntimeException e) {
+            // Whoever watches sees that the snapshot grows old; transfers go on.
+            Log.warning("the counters could not be written", e);
         }
     }
 
@@ -150,6 +200,7 @@ final class Progress implements Runnable {
     @Override
     public void run() {
         nextTick = platform.nanoTime();
+        nextPage = nextTick;
         try {
             while (!stopped) {
                 try {
@@ -157,10 +208,14 @@ final class Progress implements Runnable {
                 } catch (Platform.Ended e) {
                     return;
                 } catch (Throwable e) {
-                    LOG.log(System.Logger.Level.ERROR, "the progress thread met a failure", e);
+                    Log.error("the progress thread met a failure", e);
                 }
             }
         } finally {
+            MetricsPage open = page;
+            if (open != null) {
+                open.close();
+            }
             sources.close();
         }
     }
@@ -190,7 +245,7 @@ final class Progress implements Runnable {
                 throw e;
             } catch (Throwable e) {
                 // The other events would not come again.
-                LOG.log(System.Logger.Level.ERROR, "the progress thread met a failure", e);
+                Log.error("the progress thread met a failure", e);
             }
         }
         long now = platform.nanoTime();
@@ -220,7 +275,7 @@ final class Progress implements Runnable {
         if (asked.get() != null) {
             return 0;
         }
-        if (connections.isEmpty()) {
+        if (connections.isEmpty() && page == null) {
             return -1;
         }
         long left = (nextTick - platform.nanoTime()) / 1_000_000;
@@ -297,9 +352,9 @@ final class Progress implements Runnable {
         } catch (Platform.Ended e) {
             throw e;
         } catch (Throwable e) {
-            LOG.log(System.Logger.Level.ERROR, "a connection failed", e);
+            Log.error("a connection failed", e);
             connection.fail(
-                    new io.telpher.TelpherException.PeerLost(
+                    new TelpherException.PeerLost(
                             "the engine failed at " + connection.peerText() + ": " + e));
             return 0;
         }
@@ -338,9 +393,10 @@ final class Progress implements Runnable {
             } catch (Platform.Ended e) {
                 throw e;
             } catch (Throwable e) {
-                LOG.log(System.Logger.Level.ERROR, "a connection failed", e);
+                Log.error("a connection failed", e);
             }
         }
+        publish(now);
         quietTicks = any ? 0 : quietTicks + 1;
         boolean slowly = quietTicks >= QUIET_TICKS;
         // What is posted after this is announced by a ring; what was posted before it, and after

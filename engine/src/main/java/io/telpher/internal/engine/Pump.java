@@ -1,6 +1,7 @@
 package io.telpher.internal.engine;
 
 import io.telpher.Connection;
+import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Lane;
 import java.lang.invoke.VarHandle;
 import org.jspecify.annotations.Nullable;
@@ -145,7 +146,7 @@ final class Pump {
                 s.encoded = false;
                 s.dirty = true;
                 s.framesSent++;
-                s.bytesSent += s.payloadLength;
+                s.bytesSent += s.payloadLength + Frame.inlined(s.header, 0);
                 continue;
             }
             if (result == Lane.FULL) {
@@ -156,7 +157,7 @@ final class Pump {
                         s.encoded = false;
                         s.dirty = true;
                         s.framesSent++;
-                        s.bytesSent += s.payloadLength;
+                        s.bytesSent += s.payloadLength + Frame.inlined(s.header, 0);
                         continue;
                     }
                     lane.flush();

@@ -1,5 +1,6 @@
 package io.telpher.internal.engine;
 
+import io.telpher.internal.observe.Log;
 import io.telpher.internal.wire.Handshake;
 import io.telpher.spi.Channel;
 import io.telpher.spi.Deadline;
@@ -15,7 +16,6 @@ import org.jspecify.annotations.Nullable;
 /// threads, a limited number at a time; those that authenticate become connections, or lanes of
 /// one. Until then a stranger costs one descriptor.
 final class Reception {
-    private static final System.Logger LOG = System.getLogger("io.telpher");
 
     /// Strangers that are looked at at a time, each by one control thread.
     private static final int STRANGERS = 64;
@@ -81,7 +81,7 @@ final class Reception {
                 }
             } catch (RuntimeException e) {
                 next.channel.close();
-                LOG.log(System.Logger.Level.DEBUG, () -> "turned away: " + e);
+                Log.debug("turned away: " + e, null);
             }
         }
     }

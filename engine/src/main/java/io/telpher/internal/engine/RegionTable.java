@@ -22,6 +22,9 @@ final class RegionTable {
     private volatile @Nullable RegionImpl[] regions = new RegionImpl[16];
     private int[] generations = new int[16];
     private int used;
+    private long count;
+    private long bytes;
+    private long sharedBytes;
 
     RegionTable(EndpointImpl endpoint) {
         this.endpoint = endpoint;
@@ -55,6 +58,10 @@ final class RegionTable {
         @Nullable RegionImpl[] array = regions;
         array[index] = region;
         regions = array; // publishes the element
+        count++;
+        bytes += region.size();
+        sharedBytes += shared == null ? 0 : region.size();
+        Events.registered(region);
         return region;
     }
 
@@ -65,7 +72,24 @@ final class RegionTable {
             array[region.index()] = null;
             regions = array;
             free.addLast(region.index());
+            count--;
+            bytes -= region.size();
+            sharedBytes -= region.memfd() < 0 ? 0 : region.size();
+            Events.unregistered(region);
         }
+    }
+
+    synchronized long count() {
+        return count;
+    }
+
+    synchronized long bytes() {
+        return bytes;
+    }
+
+    /// Those of regions that peers can map.
+    synchronized long sharedBytes() {
+        return sharedBytes;
     }
 
     /// @return the open region, or null when the index is free or the generation is another one

@@ -102,6 +102,7 @@ final class Resending {
         if (r.ref instanceof ControlFrame frame) {
             Outbound.copyControl(s, frame);
             s.remember(LaneState.Sent.CONTROL, frame, 0, 0);
+            s.resends++;
             return true;
         }
         Operation op = (Operation) r.ref;
@@ -113,6 +114,7 @@ final class Resending {
         }
         try {
             encodeAgain(op, r, s);
+            s.resends++;
             return true;
         } catch (IllegalStateException e) {
             connection.endings.revokeLater(

@@ -47,7 +47,12 @@ final class Tokens {
         if (length <= Direct.SHORT) {
             int result = oneSided.copyNow(kind, region, localOffset, remote, remoteOffset, length);
             if (result != OneSided.NOT_NOW) {
-                return result == Connection.DONE ? Connection.ALREADY_DONE : result;
+                if (result == Connection.DONE) {
+                    return Connection.ALREADY_DONE;
+                }
+                connection.endings.failedAtOnce(
+                        kind, length, oneSided.path(remote), result, connection.failure());
+                return result;
             }
         }
         return tryPost(kind, region, localOffset, length, remote, remoteOffset, 0);

@@ -9,6 +9,7 @@ import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import io.telpher.TransferState;
+import io.telpher.internal.observe.Log;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
@@ -25,7 +26,6 @@ import org.jspecify.annotations.Nullable;
 /// A transfer as the caller sees it: what is asked for, and how the last posting ended. While it is
 /// posted it has an [Operation], unless it was carried out at once.
 final class TransferImpl implements Transfer {
-    private static final System.Logger LOG = System.getLogger("io.telpher");
     private static final VarHandle STATE;
 
     static {
@@ -170,7 +170,7 @@ final class TransferImpl implements Transfer {
         } catch (Platform.Ended e) {
             throw e;
         } catch (Throwable e) {
-            LOG.log(System.Logger.Level.WARNING, "a callback failed", e);
+            Log.warning("a callback failed", e);
         }
     }
 

@@ -112,6 +112,7 @@ final class Undertaker {
         endings.settle();
         connection.endpoint().progress().remove(connection);
         connection.endpoint().forget(connection);
+        Events.ended(connection, cause);
         buried = true;
         burying = null;
         connection.waiters.wake();

@@ -202,6 +202,11 @@ public final class Frame {
         return h.get(JAVA_BYTE, at) & 0xff;
     }
 
+    /// How many bytes of payload the header itself holds.
+    public static int inlined(MemorySegment h, long at) {
+        return (flags(h, at) & INLINE) == 0 ? 0 : count(h, at);
+    }
+
     /// @return the flags
     public static int flags(MemorySegment h, long at) {
         return h.get(JAVA_BYTE, at + 1) & 0xff;

@@ -4,6 +4,7 @@ import io.telpher.Access;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.internal.ffi.linux.Memory;
+import io.telpher.internal.observe.Log;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.LocalRegion;
 import io.telpher.spi.PeerAddress;
@@ -16,8 +17,6 @@ import org.jspecify.annotations.Nullable;
 /// Opens a peer's regions: inside this process directly, else by mapping the owner's memfd, else by
 /// `process_vm_writev`. What is possible was found out once, when the link came to be.
 final class ShmWindows implements Windows {
-    private static final System.Logger LOG = System.getLogger(ShmWindows.class.getName());
-
     /// Page tables are filled in pieces of this size, with a look at the deadline in between.
     private static final long POPULATE_STEP = 64 << 20;
 
@@ -247,11 +246,10 @@ final class ShmWindows implements Windows {
         synchronized (this) {
             leaking = true;
         }
-        LOG.log(
-                System.Logger.Level.WARNING,
-                "a thread stays inside a window of path {0} to {1}; its memory is not given back",
-                window.path(),
-                link.text());
+        Log.warning(
+                "a thread stays inside a window of path %s to %s; its memory is not given back"
+                        .formatted(window.path(), link.text()),
+                null);
     }
 
     @Override

@@ -106,6 +106,11 @@ final class TcpLane implements Lane {
     }
 
     @Override
+    public long roundTripNanos() {
+        return silence.roundTripNanos();
+    }
+
+    @Override
     public long silence() {
         return silence.nanos();
     }

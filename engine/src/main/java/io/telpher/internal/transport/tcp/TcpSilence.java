@@ -44,6 +44,13 @@ final class TcpSilence {
         return Math.min(sinceAck, now - owedSince);
     }
 
+    /// @return the smoothed round-trip time in nanoseconds, -1 when it is not known
+    synchronized long roundTripNanos() {
+        return over || info.read(descriptor) < 0
+                ? -1
+                : TimeUnit.MICROSECONDS.toNanos(Integer.toUnsignedLong(info.rttMicros()));
+    }
+
     /// The descriptor is about to be closed.
     synchronized void end() {
         over = true;

@@ -1,0 +1,114 @@
+package io.telpher.internal.observe;
+
+import io.telpher.EndpointMetrics;
+import io.telpher.TelpherException;
+import io.telpher.internal.ffi.linux.Descriptors;
+import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.ffi.linux.Memory;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.zip.CRC32C;
+
+/// The writing side of the page: an anonymous file of this process. Belongs to one thread at a
+/// time.
+public final class MetricsPage implements AutoCloseable {
+    /// The file's name, as the descriptors of the process show it.
+    static final String NAME = "telpher-metrics";
+
+    static final long MAGIC = 0x54454c50_48455231L; // TELPHER1
+    static final int HEADER = 24;
+    static final int SEQUENCE = 16;
+    static final int SLOT_HEADER = 24;
+    static final long FIRST_SLOT = 4096;
+    static final long SECOND_SLOT = 8 << 20;
+
+    private final int descriptor;
+    private long sequence;
+
+    private MetricsPage(int descriptor) {
+        this.descriptor = descriptor;
+    }
+
+    /// Makes an empty page.
+    ///
+    /// @throws TelpherException.NativeFailure when the system does not give a file
+    public static MetricsPage create() {
+        int descriptor = Memory.memfdCreate(NAME, Memory.MFD_CLOEXEC);
+        if (descriptor < 0) {
+            throw new TelpherException.NativeFailure(
+                    "memfd_create(" + NAME + ")", -descriptor, Errno.describe(-descriptor));
+        }
+        return new MetricsPage(descriptor);
+    }
+
+    /// For tests: where this process finds the file.
+    Path file() {
+        return Path.of("/proc/self/fd/" + descriptor);
+    }
+
+    /// @return where a snapshot's slot begins
+    static long slot(long sequence) {
+        return (sequence & 1) == 0 ? FIRST_SLOT : SECOND_SLOT;
+    }
+
+    /// Publishes a snapshot.
+    ///
+    /// @throws TelpherException.NativeFailure when there is no memory for it; the one before stays
+    public void write(List<EndpointMetrics> endpoints) {
+        byte[] body = Snapshot.encode(endpoints);
+        if (body.length > Snapshot.MOST_BYTES) {
+            throw new IllegalStateException("a snapshot of " + body.length + " bytes");
+        }
+        CRC32C crc = new CRC32C();
+        crc.update(body);
+        long next = sequence + 1;
+        put(
+                slot(next),
+                ByteBuffer.allocate(SLOT_HEADER + body.length)
+                        .putLong(next)
+                        .putLong(System.currentTimeMillis())
+                        .putInt(body.length)
+                        .putInt((int) crc.getValue())
+                        .put(body)
+                        .array());
+        put(
+                0,
+                ByteBuffer.allocate(HEADER)
+                        .putLong(MAGIC)
+                        .putInt(Snapshot.VERSION)
+                        .putInt(0)
+                        .putLong(next)
+                        .array());
+        sequence = next;
+    }
+
+    private void put(long offset, byte[] bytes) {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment memory = arena.allocate(bytes.length, 8);
+            MemorySegment.copy(
+                    bytes, 0, memory, java.lang.foreign.ValueLayout.JAVA_BYTE, 0, bytes.length);
+            long done = 0;
+            while (done < bytes.length) {
+                long n =
+                        Descriptors.pwrite(
+                                descriptor,
+                                memory.asSlice(done),
+                                bytes.length - done,
+                                offset + done);
+                if (n <= 0) {
+                    throw new TelpherException.NativeFailure(
+                            "pwrite of " + NAME, (int) -n, Errno.describe((int) -n));
+                }
+                done += n;
+            }
+        }
+    }
+
+    @Override
+    public void close() {
+        Descriptors.close(descriptor);
+    }
+}

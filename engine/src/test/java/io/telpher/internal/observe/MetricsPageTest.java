@@ -1,0 +1,223 @@
+package io.telpher.internal.observe;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.telpher.ConnectionMetrics;
+import io.telpher.EndpointMetrics;
+import io.telpher.TransferFailures;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Random;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.junit.jupiter.api.Test;
+
+class MetricsPageTest {
+    private static final long SELF = ProcessHandle.current().pid();
+
+    @Test
+    void whatIsWrittenIsRead() throws Exception {
+        long seed = System.nanoTime();
+        System.out.println("MetricsPageTest: seed " + seed);
+        Random random = new Random(seed);
+        try (MetricsPage page = MetricsPage.create()) {
+            Path file = page.file();
+            for (int i = 1; i <= 50; i++) {
+                List<EndpointMetrics> written = endpoints(random);
+                page.write(written);
+                Snapshot read = MetricsReader.page(SELF, file);
+                assertThat(read.endpoints()).isEqualTo(written);
+                assertThat(read.sequence()).isEqualTo(i);
+                assertThat(read.leftOut()).isZero();
+            }
+        }
+    }
+
+    /// Every snapshot says one number in many places: a mixture of two would say two.
+    @Test
+    void readersSeeWholeSnapshotsWhileTheWriterWrites() throws Exception {
+        try (MetricsPage page = MetricsPage.create()) {
+            Path file = page.file();
+            page.write(List.of(endpoint(1, 40)));
+            AtomicBoolean stop = new AtomicBoolean();
+            CompletableFuture<Long> writer =
+                    CompletableFuture.supplyAsync(
+                            () -> {
+                                long n = 1;
+                                while (!stop.get()) {
+                                    n++;
+                                    page.write(List.of(endpoint(n, (int) (n % 80))));
+                                }
+                                return n;
+                            });
+            long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(700);
+            long before = 0;
+            long reads = 0;
+            while (System.nanoTime() < end) {
+                Snapshot read;
+                try {
+                    read = MetricsReader.page(SELF, file);
+                } catch (MetricsReader.Unreadable e) {
+                    // A writer without a pause may win every time; it must not be believed then.
+                    assertThat(e).hasMessageContaining("checksum");
+                    continue;
+                }
+                reads++;
+                long number = read.endpoints().getFirst().incarnation();
+                assertThat(number).isGreaterThanOrEqualTo(before).isEqualTo(read.sequence());
+                before = number;
+                for (ConnectionMetrics connection : read.endpoints().getFirst().connections()) {
+                    assertThat(connection.bytesSent()).isEqualTo(number);
+                    assertThat(connection.lanes().getFirst().stalls()).isEqualTo(number);
+                }
+            }
+            stop.set(true);
+            assertThat(writer.get(20, TimeUnit.SECONDS)).isGreaterThan(10);
+            assertThat(reads).isPositive();
+        }
+    }
+
+    @Test
+    void connectionsWithoutRoomStayInTheTotals() throws Exception {
+        EndpointMetrics many = endpoint(7, Snapshot.MOST_CONNECTIONS + 500);
+        EndpointMetrics more = endpoint(9, 10);
+        try (MetricsPage page = MetricsPage.create()) {
+            page.write(List.of(many, more));
+            Snapshot read = MetricsReader.page(SELF, page.file());
+            assertThat(read.leftOut()).isEqualTo(510);
+            assertThat(read.endpoints().get(0).connections()).hasSize(Snapshot.MOST_CONNECTIONS);
+            assertThat(read.endpoints().get(0).totals()).isEqualTo(many.totals());
+            assertThat(read.endpoints().get(1).connections()).isEmpty();
+            assertThat(read.endpoints().get(1).totals()).isEqualTo(more.totals());
+        }
+    }
+
+    @Test
+    void whatIsNoPageIsRefused() throws Exception {
+        try (MetricsPage page = MetricsPage.create()) {
+            Path file = page.file();
+            assertThatThrownBy(() -> MetricsReader.page(SELF, file))
+                    .isInstanceOf(MetricsReader.Unreadable.class)
+                    .hasMessageContaining("process " + SELF)
+                    .hasMessageContaining("empty or too short");
+            page.write(List.of(endpoint(1, 3)));
+            try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE)) {
+                long body = MetricsPage.slot(1) + MetricsPage.SLOT_HEADER;
+                channel.write(ByteBuffer.wrap(new byte[] {99}), body + 20);
+                assertThatThrownBy(() -> MetricsReader.page(SELF, file))
+                        .hasMessageContaining("checksum");
+                page.write(List.of(endpoint(2, 3)));
+                assertThat(MetricsReader.page(SELF, file).sequence()).isEqualTo(2);
+                channel.write(ByteBuffer.allocate(4).putInt(0, 9), 8);
+                assertThatThrownBy(() -> MetricsReader.page(SELF, file))
+                        .hasMessageContaining("form 9")
+                        .hasMessageContaining("use the telpher of its version");
+                channel.write(ByteBuffer.allocate(8), 0);
+                assertThatThrownBy(() -> MetricsReader.page(SELF, file))
+                        .hasMessageContaining("does not begin as a page does");
+            }
+        }
+    }
+
+    private static EndpointMetrics endpoint(long number, int connections) {
+        List<ConnectionMetrics> all = new ArrayList<>();
+        for (int i = 0; i < connections; i++) {
+            all.add(
+                    new ConnectionMetrics(
+                            i,
+                            number,
+                            0,
+                            number,
+                            0,
+                            TransferFailures.NONE,
+                            List.of(new ConnectionMetrics.Path("tcp", number, 0, number)),
+                            List.of(
+                                    new ConnectionMetrics.Lane(
+                                            0, "tcp", "a to b", true, 1, 2, 3, 4, 5, number, -1))));
+        }
+        return new EndpointMetrics(number, 1, 0, 0, 2, 4096, 0, EndpointMetrics.Totals.NONE, all);
+    }
+
+    private static List<EndpointMetrics> endpoints(Random random) {
+        List<EndpointMetrics> all = new ArrayList<>();
+        for (int i = random.nextInt(4); i > 0; i--) {
+            List<ConnectionMetrics> connections = new ArrayList<>();
+            for (int j = random.nextInt(5); j > 0; j--) {
+                List<ConnectionMetrics.Path> paths = new ArrayList<>();
+                for (int k = random.nextInt(4); k > 0; k--) {
+                    paths.add(
+                            new ConnectionMetrics.Path(
+                                    "path \u00e4" + k,
+                                    random.nextLong(),
+                                    random.nextLong(),
+                                    random.nextLong()));
+                }
+                List<ConnectionMetrics.Lane> lanes = new ArrayList<>();
+                for (int k = random.nextInt(4); k > 0; k--) {
+                    lanes.add(
+                            new ConnectionMetrics.Lane(
+                                    random.nextInt(),
+                                    "tcp",
+                                    "from " + random.nextInt(),
+                                    random.nextBoolean(),
+                                    random.nextLong(),
+                                    random.nextLong(),
+                                    random.nextLong(),
+                                    random.nextLong(),
+                                    random.nextLong(),
+                                    random.nextLong(),
+                                    random.nextLong()));
+                }
+                connections.add(
+                        new ConnectionMetrics(
+                                random.nextLong(),
+                                random.nextLong(),
+                                random.nextLong(),
+                                random.nextLong(),
+                                random.nextLong(),
+                                failures(random),
+                                paths,
+                                lanes));
+            }
+            all.add(
+                    new EndpointMetrics(
+                            random.nextLong(),
+                            random.nextLong(),
+                            random.nextLong(),
+                            random.nextLong(),
+                            random.nextLong(),
+                            random.nextLong(),
+                            random.nextLong(),
+                            new EndpointMetrics.Totals(
+                                    random.nextLong(),
+                                    random.nextLong(),
+                                    random.nextLong(),
+                                    random.nextLong(),
+                                    random.nextLong(),
+                                    random.nextLong(),
+                                    random.nextLong(),
+                                    random.nextLong(),
+                                    failures(random)),
+                            connections));
+        }
+        return all;
+    }
+
+    private static TransferFailures failures(Random random) {
+        return new TransferFailures(
+                random.nextLong(),
+                random.nextLong(),
+                random.nextLong(),
+                random.nextLong(),
+                random.nextLong(),
+                random.nextLong(),
+                random.nextLong(),
+                random.nextLong());
+    }
+}
