@@ -8,6 +8,7 @@ module io.telpher.cli {
     requires io.telpher.engine;
     requires HdrHistogram;
     requires java.management;
+    requires jdk.httpserver;
     requires jdk.management;
     requires static org.jspecify;
 
@@ -18,5 +19,7 @@ module io.telpher.cli {
     opens io.telpher.cli.bench to
             info.picocli;
     opens io.telpher.cli.doctor to
+            info.picocli;
+    opens io.telpher.cli.watch to
             info.picocli;
 }

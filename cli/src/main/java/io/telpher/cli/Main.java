@@ -6,6 +6,8 @@ import io.telpher.cli.bench.BenchRankCommand;
 import io.telpher.cli.doctor.DoctorCommand;
 import io.telpher.cli.doctor.ExplainCommand;
 import io.telpher.cli.doctor.HelperCommand;
+import io.telpher.cli.watch.ServeMetricsCommand;
+import io.telpher.cli.watch.TopCommand;
 import java.lang.module.ModuleDescriptor;
 import java.util.Optional;
 import picocli.CommandLine;
@@ -27,6 +29,8 @@ public final class Main implements Runnable {
         BenchCommand.class,
         DoctorCommand.class,
         ExplainCommand.class,
+        TopCommand.class,
+        ServeMetricsCommand.class,
         ConfigCommand.class,
         CompletionCommand.class,
         RendezvousCommand.class,
