@@ -116,6 +116,9 @@ final class Operation implements Window.Guard {
     boolean started;
     boolean tailSent;
 
+    /// The lane on which its tail may follow its data without waiting for the confirmation.
+    @Nullable LaneState carrier;
+
     /// The data went through a window: no frames of it.
     boolean direct;
 
@@ -359,6 +362,7 @@ final class Operation implements Window.Guard {
         noteCredited = false;
         started = false;
         tailSent = false;
+        carrier = null;
         direct = false;
         withdrawing = false;
         received = 0;

@@ -284,6 +284,12 @@ final class Outbound {
                 return true;
             }
             case TAIL -> {
+                if (op.unconfirmed > 0 && op.carrier != s) {
+                    // The lane that carries its data has died in between: order helps no more.
+                    queue.removeFirst();
+                    op.stage = Operation.Stage.WAIT;
+                    return false;
+                }
                 boolean parts = op.noteSent > 0;
                 if (op.noteLength >= 0 && !credits.admit(op)) {
                     queue.removeFirst();
@@ -362,6 +368,7 @@ final class Outbound {
                 && op.noteLength <= SHORT_NOTE) {
             // One frame, and its tail right behind it on the same lane: order is enough.
             addFlags(s, Frame.COUNTED);
+            op.carrier = s;
             op.stage = Operation.Stage.TAIL;
             return true;
         }
