@@ -1,0 +1,419 @@
+package io.telpher.sim;
+
+import io.telpher.Connection;
+import io.telpher.Endpoint;
+import io.telpher.EndpointAddress;
+import io.telpher.EndpointOptions;
+import io.telpher.TelpherException;
+import io.telpher.Transfer;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.random.RandomGenerator;
+import org.jspecify.annotations.Nullable;
+
+/// One seed: two hosts, random links, random operations of both sides, random faults; checks what
+/// Telpher promises.
+final class RandomRun implements AutoCloseable {
+    private static final Duration LONG = Duration.ofSeconds(60);
+
+    private static final double FAST = 50e6;
+    private static final Duration LONGER = LONG.multipliedBy(5);
+
+    final Simulation simulation;
+    final RandomGenerator random;
+    final EndpointOptions options;
+    final long drainNanos;
+    final boolean windows;
+    final LinkOptions.Style style;
+    final Side left;
+    final Side right;
+
+    private final List<SimLink> links = new ArrayList<>();
+    private final Map<Long, Ops.Op> ops = new LinkedHashMap<>();
+    private final Map<String, List<Ops.Op>> sends = new HashMap<>();
+    private final Map<String, Map<Integer, Integer>> matches = new HashMap<>();
+    private final List<Area> retired = new ArrayList<>();
+    private final List<String> violations = new ArrayList<>();
+
+    private final boolean takers;
+
+    /// Nothing goes wrong, so nothing may be late.
+    private boolean calm;
+
+    private long ids;
+    private boolean over;
+
+    /// One host of the run.
+    final class Side {
+        final String name;
+        final SimHost host;
+        final List<Area> areas = new ArrayList<>();
+        final List<Ops.Op> own = new ArrayList<>();
+        final Map<Long, Integer> sendCount = new HashMap<>();
+        final Map<Long, Integer> receiveCount = new HashMap<>();
+        @Nullable EndpointAddress address;
+        @Nullable Connection connection;
+
+        /// Its program has posted everything, and everything has ended.
+        boolean finished;
+
+        /// It was there to the end and has taken every notification.
+        boolean drained;
+
+        /// Its process was ended.
+        boolean dead;
+
+        long pausedNanos;
+        long pausedSince;
+
+        Side(String name) {
+            this.name = name;
+            this.host = simulation.host(name);
+        }
+
+        Side other() {
+            return this == left ? right : left;
+        }
+
+        void pause() {
+            host.pause();
+            pausedSince = simulation.scheduler.now();
+        }
+
+        void resume() {
+            host.resume();
+            if (pausedSince != 0) {
+                pausedNanos += simulation.scheduler.now() - pausedSince;
+                pausedSince = 0;
+            }
+        }
+    }
+
+    RandomRun(long seed, Planted planted, LinkOptions.@Nullable Style only) {
+        simulation = new Simulation(seed);
+        simulation.planted = planted;
+        random = simulation.random();
+        style =
+                only != null
+                        ? only
+                        : random.nextInt(100) < 60
+                                ? LinkOptions.Style.STREAM
+                                : LinkOptions.Style.RING;
+        left = new Side("left");
+        right = new Side("right");
+        windows = style == LinkOptions.Style.RING && random.nextBoolean();
+        int count = style == LinkOptions.Style.RING ? 1 : random.nextInt(1, 4);
+        for (int i = 0; i < count; i++) {
+            links.add(simulation.link(left.host, right.host, linkOptions()));
+        }
+        simulation.load(new double[] {0, 0.002, 0.02, 0.1}[random.nextInt(4)]);
+        options =
+                EndpointOptions.DEFAULTS
+                        .withSpin(Duration.ofNanos(random.nextInt(8) == 0 ? 20_000 : 0))
+                        .withDeadline(Duration.ofMillis(random.nextInt(500, 4_000)))
+                        .withDrainLimit(Duration.ofMillis(500))
+                        .withLiveness(Duration.ofSeconds(3));
+        takers = random.nextBoolean();
+        drainNanos = options.drainLimit().toNanos();
+    }
+
+    private LinkOptions linkOptions() {
+        int payload = 32_768 << random.nextInt(3);
+        return new LinkOptions(
+                style,
+                Duration.ofNanos(random.nextLong(1, random.nextInt(4) == 0 ? 3_000_000 : 60_000)),
+                Duration.ofNanos(random.nextInt(20_000)),
+                (long) Math.pow(10, random.nextDouble(7, 10)),
+                style == LinkOptions.Style.RING ? 0 : random.nextInt(3),
+                style == LinkOptions.Style.RING
+                        ? payload * random.nextInt(2, 6)
+                        : 256 << random.nextInt(11),
+                payload,
+                windows);
+    }
+
+    /// Whether a link carries all that a run posts in a fraction of a deadline.
+    private static boolean isFast(LinkOptions o) {
+        double turn = 2e-9 * (o.latency().toNanos() + o.jitter().toNanos());
+        return o.bytesPerSecond() > FAST
+                && (o.style() == LinkOptions.Style.RING || o.buffer() / turn > FAST);
+    }
+
+    // --- what players ask -----------------------------------------------------------------------
+
+    Ops.Op op(Side side, Ops.Kind kind, long length) {
+        Ops.Op op = new Ops.Op(this, side, ++ids, kind, length);
+        op.postedAt = simulation.scheduler.now();
+        ops.put(op.id, op);
+        side.own.add(op);
+        simulation.log(side.name, "posts " + op);
+        return op;
+    }
+
+    void sent(Ops.Op op) {
+        sends.computeIfAbsent(op.side.name + op.tag, k -> new ArrayList<>()).add(op);
+    }
+
+    /// A receive is `DONE`: whose message is it?
+    void received(Ops.Op receive, long moved) {
+        Area own = java.util.Objects.requireNonNull(receive.local);
+        String channel = receive.side.other().name + receive.tag;
+        for (Ops.Op send : sends.getOrDefault(channel, List.of())) {
+            if (send.length == moved
+                    && Ops.wrong(own.memory, receive.localAt, moved, send.id) < 0) {
+                if (moved == 0) {
+                    return; // they all look the same
+                }
+                Integer before = matches(channel).put(send.position, receive.position);
+                if (before != null) {
+                    violated(send + " was received twice, by " + receive + " and " + before);
+                }
+                return;
+            }
+        }
+        violated(receive + " is DONE, but what it holds was not sent");
+    }
+
+    private Map<Integer, Integer> matches(String channel) {
+        return matches.computeIfAbsent(channel, k -> new java.util.TreeMap<>());
+    }
+
+    void notified(Side by, byte[] payload) {
+        if (payload.length < Long.BYTES) {
+            violated("a notification of " + payload.length + " bytes, which nobody has sent");
+            return;
+        }
+        long id = java.nio.ByteBuffer.wrap(payload).getLong();
+        Ops.Op op = ops.get(id);
+        if (op == null || op.side != by.other() || op.note != payload.length) {
+            violated(
+                    "a notification to %s that nobody has sent: %s"
+                            .formatted(by.name, HexFormat.of().formatHex(payload)));
+            return;
+        }
+        for (int i = Long.BYTES; i < payload.length; i++) {
+            if (payload[i] != Ops.pattern(id, i)) {
+                violated(op + ": byte " + i + " of its notification is wrong");
+                break;
+            }
+        }
+        if (op.noteSeen) {
+            violated(op + " notified twice");
+        }
+        op.noteSeen = true;
+        if (op.kind == Ops.Kind.WRITE) {
+            op.checkTarget("at its notification");
+        }
+    }
+
+    /// An area was closed: it is still looked at in the end.
+    void retired(Side side, Area area) {
+        retired.add(area);
+        simulation.log(side.name, "closed " + area.region.toString().replaceAll(",.*", ""));
+    }
+
+    void violated(String what) {
+        violations.add(what);
+        simulation.log("CHECK", what);
+    }
+
+    long disturbedNanos(Side side) {
+        return side.pausedNanos
+                + (side.pausedSince == 0 ? 0 : simulation.scheduler.now() - side.pausedSince);
+    }
+
+    /// Takes notifications as they come, until the connection ends.
+    private void take(Side side, Connection connection) {
+        while (connection.isOpen() && !(side.finished && side.other().finished)) {
+            try {
+                notified(side, connection.awaitNotification(Duration.ofMillis(100)).payload());
+            } catch (TelpherException e) {
+                // None came, or the connection has ended.
+            }
+        }
+    }
+
+    /// Whether notifications are taken as they come: else a sender may wait for credits.
+    boolean takesAtOnce() {
+        return takers;
+    }
+
+    boolean isCalm() {
+        return calm;
+    }
+
+    // --- the run --------------------------------------------------------------------------------
+
+    /// Runs it.
+    ///
+    /// @return what was wrong
+    List<String> run() {
+        start(right, true);
+        start(left, false);
+        int faults = Math.max(0, random.nextInt(7) - 2);
+        calm = faults == 0 && links.stream().allMatch(l -> isFast(l.options()));
+        for (int i = 0; i < faults; i++) {
+            simulation.after(Duration.ofNanos(random.nextLong(30_000_000)), this::fault);
+        }
+        try {
+            simulation.run();
+        } catch (IllegalStateException e) {
+            violated(
+                    e
+                            + ": "
+                            + e.getCause()
+                            + trace(e.getCause())
+                            + simulation.scheduler.standings());
+            return violations;
+        }
+        over = true;
+        simulation.runFor(Duration.ofSeconds(2));
+        for (Ops.Op op : ops.values()) {
+            op.checkAtRest();
+        }
+        checkOrder();
+        for (Area area : retired) {
+            String changed = area.changedSinceClose();
+            if (changed != null) {
+                violated(changed);
+            }
+        }
+        return violations;
+    }
+
+    private static String trace(@Nullable Throwable e) {
+        if (e == null) {
+            return "";
+        }
+        StringBuilder text = new StringBuilder();
+        for (StackTraceElement frame : e.getStackTrace()) {
+            text.append("\n      at ").append(frame);
+        }
+        return text.toString();
+    }
+
+    /// Later sends meet later receives.
+    private void checkOrder() {
+        matches.forEach(
+                (channel, bySend) -> {
+                    int last = -1;
+                    for (Map.Entry<Integer, Integer> one : bySend.entrySet()) {
+                        if (one.getValue() <= last) {
+                            violated(
+                                    "channel %s: send %d met receive %d, after an earlier one met %d"
+                                            .formatted(
+                                                    channel, one.getKey(), one.getValue(), last));
+                        }
+                        last = one.getValue();
+                    }
+                });
+    }
+
+    private void start(Side side, boolean accepts) {
+        side.host.start("player", () -> play(side, accepts));
+    }
+
+    private void play(Side side, boolean accepts) {
+        try (Endpoint endpoint = side.host.open(options)) {
+            for (int i = 0; i < 2; i++) {
+                side.areas.add(new Area(endpoint, 192 << 10));
+            }
+            side.address = endpoint.address();
+            Connection connection;
+            try {
+                connection = accepts ? endpoint.accept(LONG) : connect(endpoint, side.other());
+            } catch (TelpherException e) {
+                // A fault came first.
+                side.finished = true;
+                return;
+            }
+            side.connection = connection;
+            if (takers) {
+                side.host.start("taker", () -> take(side, connection));
+            }
+            new Player(this, side, endpoint, connection).play();
+            side.finished = true;
+            // The other may still need this side.
+            simulation.await(() -> side.other().finished || side.other().dead, LONGER);
+            new Player(this, side, endpoint, connection).drain();
+            side.drained = connection.isOpen();
+            simulation.await(() -> side.other().drained || !connection.isOpen(), LONGER);
+        }
+    }
+
+    private Connection connect(Endpoint endpoint, Side to) {
+        simulation.await(() -> to.address != null, LONG);
+        EndpointAddress address = java.util.Objects.requireNonNull(to.address);
+        return endpoint.connect(address, Duration.ofSeconds(10));
+    }
+
+    private void fault() {
+        if (over) {
+            return;
+        }
+        Side victim = random.nextBoolean() ? left : right;
+        SimLink link = links.get(random.nextInt(links.size()));
+        int lane = random.nextInt(8);
+        Duration shortly = Duration.ofNanos(random.nextLong(1, 400_000_000));
+        switch (random.nextInt(20)) {
+            case 0, 1, 2 -> link.stall(lane, shortly);
+            case 3, 4 -> link.stall(shortly);
+            case 5, 6, 7, 8, 9 -> link.reset(lane);
+            case 10 -> link.reset();
+            case 11, 12 -> link.delay(Duration.ofNanos(random.nextLong(20_000_000)));
+            case 13, 14 -> {
+                link.cut();
+                simulation.sleep(shortly.multipliedBy(random.nextInt(1, 6)));
+                link.mend();
+            }
+            case 15 -> {
+                simulation.partition(left.host);
+                simulation.sleep(shortly.multipliedBy(random.nextInt(1, 12)));
+                simulation.heal();
+            }
+            case 16, 17 -> {
+                victim.pause();
+                simulation.sleep(shortly.multipliedBy(random.nextInt(1, 5)));
+                victim.resume();
+            }
+            case 18 -> {
+                Connection connection = victim.connection;
+                if (connection != null && victim.host.process() != null) {
+                    victim.host.start("closer", connection::close);
+                }
+            }
+            default -> {
+                victim.dead = true;
+                if (random.nextBoolean()) {
+                    victim.host.kill();
+                } else {
+                    victim.host.vanish();
+                }
+            }
+        }
+    }
+
+    @Override
+    public void close() {
+        simulation.close();
+    }
+
+    /// What a transfer's callback needs.
+    static void follow(Ops.Op op, Transfer transfer) {
+        op.transfer = transfer;
+        transfer.onEnd(t -> op.ended(t.state(), t.remoteQuiet(), t.bytesMoved()));
+    }
+
+    static void put(Ops.Op op, byte[] note) {
+        java.nio.ByteBuffer.wrap(note).putLong(op.id);
+        for (int i = Long.BYTES; i < note.length; i++) {
+            note[i] = Ops.pattern(op.id, i);
+        }
+        op.note = note.length;
+    }
+}
