@@ -3,6 +3,7 @@ import org.jspecify.annotations.NullMarked;
 /// The `telpher` command.
 @NullMarked
 module io.telpher.cli {
+    requires com.fasterxml.jackson.core;
     requires info.picocli;
     requires io.telpher.bootstrap;
     requires io.telpher.engine;

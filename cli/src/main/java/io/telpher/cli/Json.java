@@ -1,11 +1,18 @@
 package io.telpher.cli;
 
+import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
+import java.io.IOException;
+import java.util.LinkedHashMap;
 import java.util.Locale;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/// Writes JSON: flat objects, one per line, are all that the tools put out.
+/// Writes and reads JSON: flat objects, one per line, are all that the tools put out.
 public final class Json {
+    private static final JsonFactory FACTORY = new JsonFactory();
+
     private Json() {}
 
     /// @return a JSON object; numbers that are not finite become null
@@ -20,6 +27,40 @@ public final class Json {
             value(json, field.getValue());
         }
         return json.append('}').toString();
+    }
+
+    /// Reads one object as [#object(Map)] writes them.
+    ///
+    /// @return its fields in order: texts, longs, doubles, booleans; those that are null are
+    ///     left out
+    /// @throws IllegalArgumentException when it is none, or has objects or lists inside
+    public static Map<String, Object> parse(String text) {
+        Map<String, Object> fields = new LinkedHashMap<>();
+        try (JsonParser parser = FACTORY.createParser(text)) {
+            expect(parser.nextToken() == JsonToken.START_OBJECT, text);
+            String name;
+            while ((name = parser.nextFieldName()) != null) {
+                switch (parser.nextToken()) {
+                    case VALUE_STRING -> fields.put(name, parser.getText());
+                    case VALUE_NUMBER_INT -> fields.put(name, parser.getLongValue());
+                    case VALUE_NUMBER_FLOAT -> fields.put(name, parser.getDoubleValue());
+                    case VALUE_TRUE, VALUE_FALSE -> fields.put(name, parser.getBooleanValue());
+                    case VALUE_NULL -> {}
+                    default -> expect(false, text);
+                }
+            }
+            expect(parser.currentToken() == JsonToken.END_OBJECT, text);
+            expect(parser.nextToken() == null, text);
+        } catch (IOException e) {
+            throw new IllegalArgumentException("no JSON object: " + text, e);
+        }
+        return fields;
+    }
+
+    private static void expect(boolean flat, String text) {
+        if (!flat) {
+            throw new IllegalArgumentException("no flat JSON object: " + text);
+        }
     }
 
     private static void value(StringBuilder json, @Nullable Object value) {

@@ -120,6 +120,7 @@ final class Bench {
                 progress.show("round %d: %s, %s".formatted(round, test, peer.system()));
                 List<PeerResult> results =
                         quiet.measure(() -> peer.measure(part.stage(), test, PEER_SECONDS));
+                peer.remarks().forEach(table::remark);
                 results.forEach(result -> json.peer(result, test, round));
                 comparison.add(row, peer.system(), results);
             }

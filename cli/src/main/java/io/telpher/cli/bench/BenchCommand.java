@@ -171,9 +171,20 @@ public final class BenchCommand implements Callable<Integer> {
             paramLabel = "LIST",
             split = ",",
             description =
-                    "Runs other programs in turn: ucx, iperf3, memcpy. 'all' is the same as"
-                            + " --figures.")
+                    "Runs other programs in turn: ucx, iperf3, memcpy, and the Python packages"
+                            + " nixl, mooncake, uccl. 'all' is the same as --figures.")
     private List<String> compare = new ArrayList<>();
+
+    @Option(
+            names = "--install-peers",
+            paramLabel = "LIST",
+            arity = "0..1",
+            split = ",",
+            fallbackValue = "all",
+            description =
+                    "Installs the Python packages of LIST, or all, with pip into a virtual"
+                            + " environment in the user's cache folder (hundreds of MB), and ends.")
+    private List<String> installPeers = new ArrayList<>();
 
     @Option(
             names = "--figures",
@@ -260,8 +271,9 @@ public final class BenchCommand implements Callable<Integer> {
             wantedPathsOfTwoMachines();
         }
         FigureList.choose(figures);
+        PeerInstall.names(installPeers);
         if (!compare.contains("all")) {
-            Peers.find(compare, List.of());
+            Peers.check(compare);
         }
         return new BenchOptions(
                 transports,
@@ -303,6 +315,11 @@ public final class BenchCommand implements Callable<Integer> {
     private void run(BenchOptions options, Table table) {
         if (listen != null) {
             Hosts.listen(listen, rails, table);
+            return;
+        }
+        if (!installPeers.isEmpty()) {
+            boolean named = !installPeers.equals(List.of("all"));
+            PeerInstall.ofUser().install(PeerInstall.names(installPeers), named, table);
             return;
         }
         table.remark(

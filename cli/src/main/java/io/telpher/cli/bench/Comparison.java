@@ -20,8 +20,9 @@ final class Comparison {
 
     private final Map<Key, List<Double>> ratios = new LinkedHashMap<>();
 
-    /// Adds one round of one row.
-    void add(Row row, String peer, List<PeerResult> results) {
+    /// Adds one round of one row. Results with wrong data are no results.
+    void add(Row row, String peer, List<PeerResult> all) {
+        List<PeerResult> results = all.stream().filter(r -> r.wrong() == 0).toList();
         if (results.isEmpty()) {
             return;
         }
@@ -52,17 +53,9 @@ final class Comparison {
     private void put(
             Row row, String peer, String tool, PeerResult result, String of, double ratio) {
         if (Double.isFinite(ratio)) {
-            Key key = new Key(peer, tool, opOf(result.tool()), row.stage(), row.test(), of);
+            Key key = new Key(peer, tool, result.op(), row.stage(), row.test(), of);
             ratios.computeIfAbsent(key, k -> new ArrayList<>()).add(ratio);
         }
-    }
-
-    /// @return our word for what a peer's test does
-    static String opOf(String tool) {
-        if (tool.startsWith("ucp_get")) {
-            return "read";
-        }
-        return tool.startsWith("tag") || tool.startsWith("ucp_am") ? "send" : "write";
     }
 
     /// Prints every line and writes it as JSON.

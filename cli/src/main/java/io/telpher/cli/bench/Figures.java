@@ -39,7 +39,7 @@ final class Figures {
     /// @throws BenchFailure when a figure cannot be measured for another reason than a missing peer
     void run() {
         List<Figure> chosen = FigureList.choose(names);
-        Peers peers = Peers.find(Peers.ALL, cores);
+        Peers peers = Peers.find(Peers.OF_FIGURES, cores);
         peers.missing().forEach(m -> table.remark("not compared with " + m));
         Map<Figure, List<Double>> values = new LinkedHashMap<>();
         chosen.forEach(figure -> values.put(figure, new ArrayList<>()));

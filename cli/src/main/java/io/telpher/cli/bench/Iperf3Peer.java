@@ -77,15 +77,18 @@ final class Iperf3Peer implements Peer {
             return new PeerResult(
                     system(),
                     version,
+                    "c",
                     "-P " + streams,
                     "tcp",
                     "tcp",
+                    "write",
                     "-t %d, cores %s".formatted(Math.max(1, Math.round(seconds)), cores),
                     0,
                     summary.gbps(),
                     Double.NaN,
                     Double.NaN,
-                    summary.cpuPerGb());
+                    summary.cpuPerGb(),
+                    0);
         } catch (IOException e) {
             throw new BenchFailure("cannot start iperf3: " + e.getMessage(), e);
         } finally {

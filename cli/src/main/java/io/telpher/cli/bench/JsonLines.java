@@ -47,7 +47,7 @@ final class JsonLines implements AutoCloseable {
 
     /// Writes what another program reached.
     void peer(PeerResult peer, Case test, int round) {
-        Map<String, Object> fields = head(peer.system(), peer.version(), "c");
+        Map<String, Object> fields = head(peer.system(), peer.version(), peer.client());
         fields.put("device", "cpu");
         fields.put("transport", peer.transport());
         fields.put("path", peer.path());
@@ -61,7 +61,7 @@ final class JsonLines implements AutoCloseable {
         fields.put("us_p99", peer.usP99());
         fields.put("us_p999", Double.NaN);
         fields.put("cpu_s_per_GB", peer.cpuPerGb());
-        fields.put("wrong", 0);
+        fields.put("wrong", peer.wrong());
         write(fields);
     }
 

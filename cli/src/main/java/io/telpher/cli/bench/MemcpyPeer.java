@@ -37,15 +37,18 @@ final class MemcpyPeer implements Peer {
             return new PeerResult(
                     system(),
                     Runtime.version().toString(),
+                    "java",
                     "MemorySegment.copy",
                     "shm",
                     "memcpy",
+                    "write",
                     "one process, one thread",
                     count,
                     moved / nanos,
                     nanos / count / 1e3,
                     Double.NaN,
-                    (CpuClock.nanos() - cpu) / moved);
+                    (CpuClock.nanos() - cpu) / moved,
+                    0);
         }
     }
 

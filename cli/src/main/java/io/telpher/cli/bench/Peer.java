@@ -12,4 +12,9 @@ interface Peer {
     /// @param seconds how long each of its tests should run
     /// @return one result for each matching test, none when nothing matches
     List<PeerResult> measure(Stage stage, Case test, double seconds);
+
+    /// @return what the user must be told of it since the last call, such as why it was left out
+    default List<String> remarks() {
+        return List.of();
+    }
 }

@@ -2,26 +2,32 @@ package io.telpher.cli.bench;
 
 /// What another program reached.
 ///
-/// @param system its name: `ucx`, `iperf3`, `memcpy`
+/// @param system its name: `ucx`, `iperf3`, `memcpy`, `nixl`, ...
 /// @param version its version
+/// @param client the language that calls it: `c`, `java`, `python`
 /// @param tool which of its tests: `ucp_put_bw`, `-P 2`
 /// @param transport the word that Telpher uses for it
-/// @param path likewise
+/// @param path the way its bytes took, in its own words
+/// @param op our word for what its test does
 /// @param settings how it was called
 /// @param iterations operations, 0 when unknown
 /// @param gbps payload in 1e9 bytes a second, or NaN
 /// @param usP50 median in microseconds, or NaN
 /// @param usP99 99th percentile in microseconds, or NaN
 /// @param cpuPerGb processor seconds of both sides for 1e9 bytes, or NaN
+/// @param wrong bytes that were not what was sent; 0 where its test does not look
 record PeerResult(
         String system,
         String version,
+        String client,
         String tool,
         String transport,
         String path,
+        String op,
         String settings,
         long iterations,
         double gbps,
         double usP50,
         double usP99,
-        double cpuPerGb) {}
+        double cpuPerGb,
+        long wrong) {}

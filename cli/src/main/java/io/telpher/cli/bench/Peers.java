@@ -11,14 +11,32 @@ import org.jspecify.annotations.Nullable;
 /// @param ucx null when missing or not wanted
 /// @param iperf3 likewise
 /// @param memcpy likewise
-/// @param missing what is missing, and the package that brings it
+/// @param python those that are Python packages
+/// @param missing what is missing, why, and what brings it
 record Peers(
         @Nullable UcxPeer ucx,
         @Nullable Iperf3Peer iperf3,
         @Nullable MemcpyPeer memcpy,
+        List<PythonPeer> python,
         List<String> missing) {
-    /// Every peer's name.
-    static final List<String> ALL = List.of("ucx", "iperf3", "memcpy");
+    /// Those that the figures are compared with.
+    static final List<String> OF_FIGURES = List.of("ucx", "iperf3", "memcpy");
+
+    /// Checks names that a user wrote.
+    ///
+    /// @throws IllegalArgumentException when one is no peer
+    static void check(List<String> names) {
+        for (String name : names) {
+            if (!OF_FIGURES.contains(name) && !PythonPeer.NAMES.contains(name)) {
+                throw new IllegalArgumentException(
+                        "'%s' is no peer: %s, %s, or all"
+                                .formatted(
+                                        name,
+                                        String.join(", ", OF_FIGURES),
+                                        String.join(", ", PythonPeer.NAMES)));
+            }
+        }
+    }
 
     /// Looks for peers.
     ///
@@ -26,12 +44,6 @@ record Peers(
     /// @param cores cores of the two ranks
     static Peers find(List<String> names, List<Integer> cores) {
         Set<String> wanted = new LinkedHashSet<>(names);
-        for (String name : wanted) {
-            if (!ALL.contains(name)) {
-                throw new IllegalArgumentException(
-                        "'" + name + "' is no peer: " + String.join(", ", ALL) + ", or all");
-            }
-        }
         List<String> missing = new ArrayList<>();
         UcxPeer ucx = wanted.contains("ucx") ? UcxPeer.find(cores) : null;
         if (ucx == null && wanted.contains("ucx")) {
@@ -42,7 +54,15 @@ record Peers(
             missing.add("iperf3: iperf3 is missing (package " + Iperf3Peer.PACKAGE + ")");
         }
         MemcpyPeer memcpy = wanted.contains("memcpy") ? new MemcpyPeer() : null;
-        return new Peers(ucx, iperf3, memcpy, missing);
+        List<PythonPeer> python = new ArrayList<>();
+        PeerInstall install = PeerInstall.ofUser();
+        for (String name : PythonPeer.NAMES) {
+            PythonPeer peer = wanted.contains(name) ? install.find(name, cores, missing) : null;
+            if (peer != null) {
+                python.add(peer);
+            }
+        }
+        return new Peers(ucx, iperf3, memcpy, python, missing);
     }
 
     /// @return those that are there
@@ -57,6 +77,7 @@ record Peers(
         if (memcpy != null) {
             all.add(memcpy);
         }
+        all.addAll(python);
         return all;
     }
 }

@@ -119,15 +119,26 @@ final class UcxPeer implements Peer {
         return new PeerResult(
                 system(),
                 version,
+                "c",
                 tool,
                 layers.equals(TCP) ? "tcp" : "shm",
                 layers,
+                opOf(tool),
                 "UCX_TLS=" + layers + (latency ? "" : " -O " + test.depth()) + ", cores " + cores,
                 output.iterations(),
                 output.gbps(),
                 latency ? output.percentile() : output.overallLatency(),
                 p99,
-                Math.max(0, median.cpuSeconds - base) / moved);
+                Math.max(0, median.cpuSeconds - base) / moved,
+                0);
+    }
+
+    /// @return our word for what one of its tests does
+    static String opOf(String tool) {
+        if (tool.startsWith("ucp_get")) {
+            return "read";
+        }
+        return tool.startsWith("tag") || tool.startsWith("ucp_am") ? "send" : "write";
     }
 
     private static double guess(String layers, long bytes) {

@@ -34,6 +34,7 @@ class BenchCommandTest {
                 "--ranks=3",
                 "--background=send:8",
                 "--compare=nobody",
+                "--install-peers=ucx",
                 "--figures=nothing",
                 "--connect=telpher1:AAAA",
                 "--connect=nowhere",

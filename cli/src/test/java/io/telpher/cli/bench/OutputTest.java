@@ -68,7 +68,20 @@ class OutputTest {
         Path file = temp.resolve("out.json");
         PeerResult peer =
                 new PeerResult(
-                        "ucx", "1.13.1", "ucp_put_lat", "shm", "posix,self", "s", 9, 1, 2, 3, 4);
+                        "ucx",
+                        "1.13.1",
+                        "c",
+                        "ucp_put_lat",
+                        "shm",
+                        "posix,self",
+                        "write",
+                        "s",
+                        9,
+                        1,
+                        2,
+                        3,
+                        4,
+                        0);
         try (JsonLines lines = new JsonLines(file)) {
             lines.row(ROW, 2, "pinned to cores 0,1");
             lines.peer(peer, ROW.test(), 2);

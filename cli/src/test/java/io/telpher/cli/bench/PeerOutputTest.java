@@ -75,9 +75,9 @@ class PeerOutputTest {
         assertThat(UcxPeer.tools(new Case(Op.WRITE, 8, 1, 16))).containsExactly("ucp_put_bw");
         assertThat(UcxPeer.tools(new Case(Op.SEND, 8, 1, 16)))
                 .containsExactly("tag_bw", "ucp_am_bw");
-        assertThat(Comparison.opOf("ucp_put_bw")).isEqualTo("write");
-        assertThat(Comparison.opOf("ucp_get")).isEqualTo("read");
-        assertThat(Comparison.opOf("tag_lat")).isEqualTo("send");
+        assertThat(UcxPeer.opOf("ucp_put_bw")).isEqualTo("write");
+        assertThat(UcxPeer.opOf("ucp_get")).isEqualTo("read");
+        assertThat(UcxPeer.opOf("tag_lat")).isEqualTo("send");
     }
 
     private static String recorded(String name) throws IOException {
