@@ -211,6 +211,12 @@ public final class BenchCommand implements Callable<Integer> {
     private @Nullable Path json;
 
     @Option(
+            names = "--html",
+            paramLabel = "FILE",
+            description = "Writes a report with charts, one file that opens without a network.")
+    private @Nullable Path html;
+
+    @Option(
             names = "--markdown",
             paramLabel = "FILE",
             description = "Puts the table of --figures into FILE, between its markers.")
@@ -293,6 +299,7 @@ public final class BenchCommand implements Callable<Integer> {
                 rails,
                 background == null ? null : BenchOptions.Background.parse(background),
                 json,
+                html,
                 markdown,
                 noPin ? BenchOptions.Pinning.FREE : BenchOptions.Pinning.PINNED,
                 Stage.Waiting.parse(target));
@@ -325,7 +332,27 @@ public final class BenchCommand implements Callable<Integer> {
         table.remark(
                 "telpher bench %s, %s, %s"
                         .formatted(Machine.version(), LocalDate.now(), Machine.describe()));
-        try (JsonLines lines = new JsonLines(options.json())) {
+        Report report = options.html() == null ? null : new Report(options.html(), arguments());
+        try {
+            measure(options, table, report);
+        } catch (BenchFailure | TelpherException e) {
+            if (report != null) {
+                report.write(e.getMessage());
+            }
+            throw e;
+        }
+        if (report != null) {
+            report.write(null);
+            table.remark("report: " + options.html());
+        }
+    }
+
+    private String arguments() {
+        return String.join(" ", spec.commandLine().getParseResult().originalArgs());
+    }
+
+    private void measure(BenchOptions options, Table table, @Nullable Report report) {
+        try (JsonLines lines = new JsonLines(options.json(), report)) {
             if (idle != null) {
                 Figures.reportIdle(idle, options.wantedPaths(), table, lines);
                 return;

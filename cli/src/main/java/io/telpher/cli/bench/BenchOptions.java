@@ -23,6 +23,7 @@ import org.jspecify.annotations.Nullable;
 /// @param rails network interfaces, by name or subnet
 /// @param background what runs beside the measured operations, or null
 /// @param json where JSON lines go, or null
+/// @param html where the report goes, or null
 /// @param markdown where the table of figures goes, or null
 /// @param pinning whether every process stays on a core of its own
 /// @param waiting what a rank does while others use its memory
@@ -44,6 +45,7 @@ record BenchOptions(
         List<String> rails,
         @Nullable Background background,
         @Nullable Path json,
+        @Nullable Path html,
         @Nullable Path markdown,
         Pinning pinning,
         Stage.Waiting waiting) {

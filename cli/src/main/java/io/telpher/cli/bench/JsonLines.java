@@ -13,9 +13,12 @@ import org.jspecify.annotations.Nullable;
 /// Writes measurements as JSON, one object per line. Not for several threads.
 final class JsonLines implements AutoCloseable {
     private final @Nullable Writer out;
+    private final @Nullable Report report;
 
     /// @param file where to, replaced when it exists; null to write nothing
-    JsonLines(@Nullable Path file) {
+    /// @param report gets every line too; null when there is none
+    JsonLines(@Nullable Path file, @Nullable Report report) {
+        this.report = report;
         try {
             out = file == null ? null : Files.newBufferedWriter(file);
         } catch (IOException e) {
@@ -128,11 +131,15 @@ final class JsonLines implements AutoCloseable {
     }
 
     private void write(Map<String, Object> fields) {
+        String line = Json.object(fields);
+        if (report != null) {
+            report.add(line);
+        }
         if (out == null) {
             return;
         }
         try {
-            out.write(Json.object(fields));
+            out.write(line);
             out.write('\n');
             out.flush();
         } catch (IOException e) {

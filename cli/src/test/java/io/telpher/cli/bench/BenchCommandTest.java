@@ -84,6 +84,32 @@ class BenchCommandTest {
     }
 
     @Test
+    void writesTheLinesAsAReportToo() throws IOException {
+        Path json = temp.resolve("out.json");
+        Path html = temp.resolve("out.html");
+        Tool.Output output =
+                bench(
+                        Map.of(),
+                        "--path=mapped",
+                        "--op=write",
+                        "--sizes=8",
+                        "--seconds=0.02",
+                        "--html=" + html,
+                        "--json=" + json);
+        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+        assertThat(output.text()).contains("report: " + html);
+        assertThat(html).content().contains(Files.readAllLines(json)).contains("--sizes=8");
+    }
+
+    @Test
+    void aReportThatCannotBeWrittenIsToldBeforeMeasuring() {
+        Tool.Output output = bench(Map.of(), "--html=" + temp.resolve("no/such/folder.html"));
+        assertThat(output.exitCode()).isEqualTo(1);
+        assertThat(output.error()).contains("cannot write").contains("folder.html");
+        assertThat(output.text()).doesNotContain("path mapped");
+    }
+
+    @Test
     void piecesAreScatteredAndChecked() {
         Tool.Output output =
                 bench(

@@ -82,7 +82,7 @@ class OutputTest {
                         3,
                         4,
                         0);
-        try (JsonLines lines = new JsonLines(file)) {
+        try (JsonLines lines = new JsonLines(file, null)) {
             lines.row(ROW, 2, "pinned to cores 0,1");
             lines.peer(peer, ROW.test(), 2);
             lines.metric("sum of rails", 1.5, "GB/s", null);

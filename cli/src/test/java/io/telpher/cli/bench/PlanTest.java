@@ -98,6 +98,7 @@ class PlanTest {
                 null,
                 null,
                 null,
+                null,
                 BenchOptions.Pinning.PINNED,
                 Stage.Waiting.POLL);
     }

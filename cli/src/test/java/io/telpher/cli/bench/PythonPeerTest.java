@@ -107,7 +107,7 @@ class PythonPeerTest {
         Comparison comparison = new Comparison();
         Row row = new Row(stage("tcp"), test(1), 9, 1, 1, 1, 1, 1, 1, 0, null, 1, 1);
         comparison.add(row, "mooncake", results);
-        comparison.report(new Table(new PrintWriter(text)), new JsonLines(null));
+        comparison.report(new Table(new PrintWriter(text)), new JsonLines(null, null));
         assertThat(text.toString()).isEmpty();
     }
 
