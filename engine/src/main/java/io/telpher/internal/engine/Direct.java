@@ -35,11 +35,13 @@ final class Direct {
         volatile @Nullable Window window;
         volatile @Nullable TelpherException refusal;
 
-        /// What short copies have done by themselves: racing threads lose a few.
-        final Hint done = new Hint();
+        /// What short copies have done by themselves. Plain numbers in the object that the copy
+        /// has just looked at, since anything more is felt in a copy of 8 bytes: racing threads
+        /// lose a few, and the fences of the windows make them seen.
+        private long done;
 
-        final Hint written = new Hint();
-        final Hint read = new Hint();
+        private long written;
+        private long read;
 
         Slot(int generation, long key) {
             this.generation = generation;
@@ -47,17 +49,21 @@ final class Direct {
         }
 
         void count(Operation.Kind kind, long transfers, long bytes) {
-            done.add(transfers);
-            (kind == Operation.Kind.READ ? read : written).add(bytes);
+            done += transfers;
+            if (kind == Operation.Kind.READ) {
+                read += bytes;
+            } else {
+                written += bytes;
+            }
         }
 
         void count(Tally into) {
             Window open = window;
             if (open != null) {
                 Tally.OfPath path = into.of(open.path());
-                path.done += done.get();
-                path.written += written.get();
-                path.read += read.get();
+                path.done += done;
+                path.written += written;
+                path.read += read;
             }
         }
 

@@ -41,11 +41,6 @@ final class Hint {
 
     /// One more; for a single writer at a time.
     void count() {
-        add(1);
-    }
-
-    /// So many more; for a single writer at a time: of racing ones some are lost.
-    void add(long more) {
-        set(value + more);
+        set(value + 1);
     }
 }
