@@ -154,7 +154,9 @@ public interface Connection extends AutoCloseable {
 
     // --- tokens ---------------------------------------------------------------------------------
 
-    /// Posts a write without allocating.
+    /// Posts a write without allocating. Tokens are for one range of memory; what has pieces, a
+    /// notification, a counter or a priority is prepared once and posted as often as one likes,
+    /// which does not allocate either.
     ///
     /// @return a token, or a negative reason
     long tryWrite(

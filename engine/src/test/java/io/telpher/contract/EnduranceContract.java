@@ -41,7 +41,9 @@ abstract class EnduranceContract extends Contract {
                             peer.run(self -> self.region("target").remote().toBytes()));
             source = region("source", Kind.TELPHER, 4 << 20);
             here.fill("source", 0, source.size(), random.nextLong());
-            run(Scale.count(setting.place() == Place.ONE ? 400_000 : 600_000));
+            // A million for each path, whether it has one place or two.
+            int here = setting.path().crossesProcesses() ? 400_000 : 1_000_000;
+            run(Scale.count(setting.place() == Place.ONE ? here : 600_000));
             peer.tell(self -> self.closeRegion("target"));
         }
     }

@@ -26,8 +26,11 @@ class TcpNetworkTest {
 
     @BeforeAll
     static void build() throws Exception {
-        assumeTrue("root".equals(System.getProperty("user.name")), "needs root");
-        assumeTrue(exists("ip") && exists("iptables"), "needs ip and iptables");
+        assumeTrue(
+                "root".equals(System.getProperty("user.name")),
+                "needs root, for network namespaces");
+        assumeTrue(exists("ip"), "needs ip (package iproute2)");
+        assumeTrue(exists("iptables"), "needs iptables (package iptables)");
         assumeTrue(run("ip", "netns", "add", NEAR) == 0, "cannot make network namespaces");
         must("ip", "netns", "add", FAR);
         must("ip", "netns", "add", SWITCH);
