@@ -115,9 +115,11 @@ final class Endings {
             case WRITE, NOTIFY -> connection.outbound.credits.noteRevoked(op);
             case SEND -> connection.matcher.sendRevoked(op);
             case RECEIVE -> {
-                op.asking = !op.peerEnded && !connection.isOver();
-                if (op.asking) {
+                if (!op.peerEnded && !connection.isOver()) {
                     connection.matcher.askToWithdraw(op);
+                    // Where its region closes nothing has to be waited for: that keeps everybody
+                    // out, and must not depend on the peer.
+                    op.asking = reason != Connection.STALE;
                 }
             }
             case SERVE -> {
