@@ -19,6 +19,9 @@ final class RingPair {
     /// Bytes of payload of each record.
     static final int PAYLOAD = 128;
 
+    /// How often a test looks before it sleeps, at most.
+    static final int LOOKS = 24;
+
     final ShmRingLane producer;
     final ShmRingLane consumer;
     private final int producersBell = EventFd.create();

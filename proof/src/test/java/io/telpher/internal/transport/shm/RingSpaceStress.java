@@ -1,6 +1,7 @@
 package io.telpher.internal.transport.shm;
 
 import io.telpher.spi.Lane;
+import java.util.concurrent.ThreadLocalRandom;
 import org.openjdk.jcstress.annotations.Actor;
 import org.openjdk.jcstress.annotations.Arbiter;
 import org.openjdk.jcstress.annotations.Expect;
@@ -21,6 +22,10 @@ import org.openjdk.jcstress.infra.results.II_Result;
 @State
 public class RingSpaceStress {
     private final RingPair pair = RingPair.take();
+
+    /// Moves the moment of going to sleep over all that the other side does.
+    private final int looks = ThreadLocalRandom.current().nextInt(40 * RingPair.LOOKS);
+
     private boolean asleep;
 
     /// Fills the ring.
@@ -34,7 +39,9 @@ public class RingSpaceStress {
     /// Wants space.
     @Actor
     public void producer(II_Result r) {
-        r.r1 = pair.send() == Lane.OK ? 1 : 0;
+        for (int i = 0; i <= looks && r.r1 == 0; i++) {
+            r.r1 = pair.send() == Lane.OK ? 1 : 0;
+        }
         if (r.r1 == 0) {
             asleep = pair.producer.park();
         }

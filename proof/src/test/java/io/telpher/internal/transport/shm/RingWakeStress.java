@@ -1,5 +1,6 @@
 package io.telpher.internal.transport.shm;
 
+import java.util.concurrent.ThreadLocalRandom;
 import org.openjdk.jcstress.annotations.Actor;
 import org.openjdk.jcstress.annotations.Arbiter;
 import org.openjdk.jcstress.annotations.Expect;
@@ -19,6 +20,10 @@ import org.openjdk.jcstress.infra.results.II_Result;
 @State
 public class RingWakeStress {
     private final RingPair pair = RingPair.take();
+
+    /// Moves the moment of going to sleep over all that the other side does.
+    private final int looks = ThreadLocalRandom.current().nextInt(RingPair.LOOKS);
+
     private boolean asleep;
 
     /// Sends.
@@ -32,7 +37,9 @@ public class RingWakeStress {
     /// Looks, then sleeps.
     @Actor
     public void consumer(II_Result r) {
-        r.r1 = pair.poll(1);
+        for (int i = 0; i <= looks && r.r1 == 0; i++) {
+            r.r1 = pair.poll(1);
+        }
         if (r.r1 == 0) {
             asleep = pair.consumer.park();
         }
