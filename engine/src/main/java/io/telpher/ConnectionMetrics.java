@@ -62,6 +62,11 @@ public record ConnectionMetrics(
         return lanes.stream().mapToLong(Lane::stalls).sum();
     }
 
+    /// @return frames that came in other than they were sent
+    public long checksumFailures() {
+        return lanes.stream().mapToLong(Lane::checksumFailures).sum();
+    }
+
     /// Counters of one path: of its lanes, and of what went without lanes.
     ///
     /// @param name the path, such as `mapped` or `tcp`
@@ -83,6 +88,8 @@ public record ConnectionMetrics(
     /// @param resends frames sent on it because a dead lane had not delivered them
     /// @param stalls how often the peer's host acknowledged nothing for a second although something
     ///     was owed
+    /// @param checksumFailures frames that came in other than they were sent, which ended the lane;
+    ///     always 0 where frames carry no checksum ([EndpointOptions#checksums()])
     /// @param roundTripNanos smoothed round-trip time as the system measures it; -1: not known
     public record Lane(
             int index,
@@ -95,5 +102,6 @@ public record ConnectionMetrics(
             long bytesReceived,
             long resends,
             long stalls,
+            long checksumFailures,
             long roundTripNanos) {}
 }

@@ -96,7 +96,12 @@ enum Variable {
             "metrics",
             "whether telpher top and serve-metrics can read the counters: true or false",
             (o, text) -> o.withMetrics(truth(text)),
-            o -> Boolean.toString(o.metrics()));
+            o -> Boolean.toString(o.metrics())),
+    CHECKSUMS(
+            "checksums",
+            "whether frames carry a CRC32C where the peer knows it: true or false",
+            (o, text) -> o.withChecksums(truth(text)),
+            o -> Boolean.toString(o.checksums()));
 
     /// NCCL's choice of interfaces counts where Telpher's is not set: both want the same thing.
     private static final String NCCL_INTERFACES = "NCCL_SOCKET_IFNAME";

@@ -52,7 +52,8 @@ class SettingTest {
                         Map.entry("TELPHER_SOCKET_DIRECTORY", "/run/telpher"),
                         Map.entry("TELPHER_HUGE_PAGES", "yes"),
                         Map.entry("TELPHER_SLOW_TRANSFER", "300ms"),
-                        Map.entry("TELPHER_METRICS", "off"));
+                        Map.entry("TELPHER_METRICS", "off"),
+                        Map.entry("TELPHER_CHECKSUMS", "on"));
         EndpointOptions options = EndpointOptions.fromEnvironment(environment);
         assertThat(options.deadline()).isEqualTo(Duration.ofMillis(2500));
         assertThat(options.spin()).isEqualTo(Duration.ofNanos(20_000));

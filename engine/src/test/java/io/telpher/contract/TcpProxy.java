@@ -35,6 +35,9 @@ final class TcpProxy implements AutoCloseable {
     private volatile long after;
     private volatile long seed;
 
+    /// The only stream that is harmed, by the order in which they were dialled; -1: all.
+    private volatile int victim = -1;
+
     private TcpProxy(int target) throws IOException {
         this.target = target;
         listener = new ServerSocket(0, 50, InetAddress.getByName("127.0.0.1"));
@@ -56,6 +59,14 @@ final class TcpProxy implements AutoCloseable {
         fault = what;
     }
 
+    /// Does harm to one stream only.
+    ///
+    /// @param stream counted from 0 in the order in which they are dialled
+    void injectInto(int stream, Fault what, long afterBytes, long dice) {
+        victim = stream;
+        inject(what, afterBytes, dice);
+    }
+
     /// @return what the first dialling side said, at most 64 KiB
     byte[] recorded() {
         synchronized (recorded) {
@@ -68,19 +79,19 @@ final class TcpProxy implements AutoCloseable {
             while (true) {
                 Socket near = listener.accept();
                 sockets.add(near);
-                boolean first = sockets.size() == 1;
+                int stream = sockets.size() / 2;
                 Socket far = new Socket("127.0.0.1", target);
                 sockets.add(far);
-                Thread.ofPlatform().daemon().start(() -> pump(near, far, first));
-                Thread.ofPlatform().daemon().start(() -> pump(far, near, false));
+                Thread.ofPlatform().daemon().start(() -> pump(near, far, stream, stream == 0));
+                Thread.ofPlatform().daemon().start(() -> pump(far, near, stream, false));
             }
         } catch (IOException e) {
             // Closed.
         }
     }
 
-    private void pump(Socket from, Socket to, boolean record) {
-        Random random = new Random(seed);
+    private void pump(Socket from, Socket to, int stream, boolean record) {
+        Random random = new Random(seed ^ stream);
         byte[] buffer = new byte[16_384];
         long passed = 0;
         try (from;
@@ -93,7 +104,8 @@ final class TcpProxy implements AutoCloseable {
                     record(buffer, n);
                 }
                 passed += n;
-                n = fault != null && passed > after ? harm(buffer, n, random) : n;
+                boolean meant = victim < 0 || victim == stream;
+                n = fault != null && meant && passed > after ? harm(buffer, n, random) : n;
                 if (n < 0) {
                     return;
                 }

@@ -193,6 +193,11 @@ final class PrometheusText {
                     "How often a lane stood still.",
                     one,
                     lane.stalls());
+            counter(
+                    "telpher_lane_checksum_failures_total",
+                    "Frames of a lane that came in other than they were sent.",
+                    one,
+                    lane.checksumFailures());
             if (lane.roundTripNanos() >= 0) {
                 gauge(
                         "telpher_lane_round_trip_seconds",

@@ -194,6 +194,7 @@ final class TopView {
             fields.put("received_frames", lane.framesReceived());
             fields.put("resends", lane.resends());
             fields.put("stalls", lane.stalls());
+            fields.put("checksum_failures", lane.checksumFailures());
             fields.put(
                     "round_trip_us",
                     lane.roundTripNanos() < 0 ? Double.NaN : lane.roundTripNanos() / 1000.0);

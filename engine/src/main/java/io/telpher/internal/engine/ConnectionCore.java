@@ -331,6 +331,9 @@ final class ConnectionCore {
         } finally {
             lock.unlock();
         }
+        if (endpoint.options().checksums() && !isChecked()) {
+            text.append("  no checksums, though wanted: the peer does not know them\n");
+        }
         oneSided.explain(text);
         return text.toString();
     }
@@ -343,6 +346,15 @@ final class ConnectionCore {
         } finally {
             lock.unlock();
         }
+    }
+
+    private boolean isChecked() {
+        for (LaneState s : lanes.all()) {
+            if (!(s.lane instanceof CheckedLane)) {
+                return false;
+            }
+        }
+        return true;
     }
 
     ConnectionMetrics metrics() {

@@ -229,7 +229,10 @@ final class Connector {
             return mine.result.getNow(null);
         }
         Handshake.go(channel, deadline);
-        Link link = by.by().link(channel, Role.INITIATOR, found.address().peer(), deadline);
+        Link link =
+                dialler.checked(
+                        by.by().link(channel, Role.INITIATOR, found.address().peer(), deadline),
+                        found.capabilities());
         ConnectionCore connection = create(id, found.address(), link, Role.INITIATOR);
         connection.add(link, 0, by.route().text() + ": chosen");
         mine.result.complete(connection);

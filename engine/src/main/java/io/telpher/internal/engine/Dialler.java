@@ -2,9 +2,11 @@ package io.telpher.internal.engine;
 
 import io.telpher.TelpherException;
 import io.telpher.internal.wire.AddressCodec;
+import io.telpher.internal.wire.Capabilities;
 import io.telpher.internal.wire.Handshake;
 import io.telpher.spi.Channel;
 import io.telpher.spi.Deadline;
+import io.telpher.spi.Link;
 import io.telpher.spi.Route;
 import io.telpher.spi.TransportEndpoint;
 import java.time.Duration;
@@ -88,11 +90,20 @@ final class Dialler {
                         id,
                         endpoint.incarnation(),
                         peer.incarnation(),
-                        Handshake.BASICS),
+                        Capabilities.of(endpoint.options())),
                 peer.secret(),
                 ownAddress(),
                 endpoint.platform().random(),
                 deadline.or(HANDSHAKE));
+    }
+
+    /// Lets the frames of a new link carry checksums, if that is what its two ends want.
+    ///
+    /// @param peers the capabilities that the peer has named
+    Link checked(Link link, long peers) {
+        return Capabilities.check(Capabilities.of(endpoint.options()), peers)
+                ? new Link(new CheckedLane(link.lane()), link.windows())
+                : link;
     }
 
     /// What peers are told of this endpoint: everything but its secret.

@@ -159,7 +159,9 @@ final class Joining {
                             channel,
                             deadline);
             connection.add(
-                    by.by().link(channel, Role.INITIATOR, found.address().peer(), deadline),
+                    dialler.checked(
+                            by.by().link(channel, Role.INITIATOR, found.address().peer(), deadline),
+                            found.capabilities()),
                     lane,
                     by.route().text() + ": joined as lane " + lane);
         } catch (Handshake.Refused e) {

@@ -297,6 +297,7 @@ final class LaneState {
                 bytesReceived,
                 resends,
                 stalls,
+                lane instanceof CheckedLane checked ? checked.mismatches() : 0,
                 dead ? -1 : lane.roundTripNanos());
     }
 

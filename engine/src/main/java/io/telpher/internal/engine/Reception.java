@@ -1,6 +1,7 @@
 package io.telpher.internal.engine;
 
 import io.telpher.internal.observe.Log;
+import io.telpher.internal.wire.Capabilities;
 import io.telpher.internal.wire.Handshake;
 import io.telpher.spi.Channel;
 import io.telpher.spi.Deadline;
@@ -103,7 +104,7 @@ final class Reception {
                 Handshake.accept(
                         channel,
                         endpoint.secret(),
-                        Handshake.BASICS,
+                        Capabilities.of(endpoint.options()),
                         endpoint.platform().random(),
                         deadline);
         Handshake.Hello hello = who.hello;
@@ -136,7 +137,9 @@ final class Reception {
         }
         who.answer(Handshake.Status.OK, dialler.ownAddress(), deadline);
         connection.add(
-                from.link(channel, Role.ACCEPTOR, who.address.peer(), deadline),
+                dialler.checked(
+                        from.link(channel, Role.ACCEPTOR, who.address.peer(), deadline),
+                        who.hello.capabilities()),
                 who.hello.lane(),
                 channel.text() + ": joined as lane " + who.hello.lane());
     }
@@ -163,7 +166,10 @@ final class Reception {
         try {
             who.answer(Handshake.Status.OK, dialler.ownAddress(), deadline);
             who.awaitGo(deadline);
-            Link link = from.link(channel, Role.ACCEPTOR, who.address.peer(), deadline);
+            Link link =
+                    dialler.checked(
+                            from.link(channel, Role.ACCEPTOR, who.address.peer(), deadline),
+                            who.hello.capabilities());
             ConnectionCore connection =
                     connector.create(who.hello.connection(), who.address, link, Role.ACCEPTOR);
             connection.add(link, 0, channel.text() + ": accepted");

@@ -116,6 +116,7 @@ public record Snapshot(
                     lane.bytesReceived(),
                     lane.resends(),
                     lane.stalls(),
+                    lane.checksumFailures(),
                     lane.roundTripNanos());
         }
     }
@@ -190,7 +191,7 @@ public record Snapshot(
             String path = in.readUTF();
             String description = in.readUTF();
             boolean alive = in.readBoolean();
-            long[] l = longs(in, 7);
+            long[] l = longs(in, 8);
             lanes.add(
                     new ConnectionMetrics.Lane(
                             index,
@@ -203,7 +204,8 @@ public record Snapshot(
                             l[3],
                             l[4],
                             l[5],
-                            l[6]));
+                            l[6],
+                            l[7]));
         }
         return new ConnectionMetrics(n[0], n[1], n[2], n[3], n[4], failures, paths, lanes);
     }

@@ -22,9 +22,6 @@ public final class Handshake {
     /// The version that this code speaks.
     public static final int VERSION = 1;
 
-    /// Capabilities of an endpoint that can do nothing beside the basics.
-    public static final long BASICS = 0;
-
     /// What a channel is for.
     public enum Purpose {
         /// A new connection.

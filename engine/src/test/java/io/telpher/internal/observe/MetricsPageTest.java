@@ -139,7 +139,8 @@ class MetricsPageTest {
                             List.of(new ConnectionMetrics.Path("tcp", number, 0, number)),
                             List.of(
                                     new ConnectionMetrics.Lane(
-                                            0, "tcp", "a to b", true, 1, 2, 3, 4, 5, number, -1))));
+                                            0, "tcp", "a to b", true, 1, 2, 3, 4, 5, number, 6,
+                                            -1))));
         }
         return new EndpointMetrics(number, 1, 0, 0, 2, 4096, 0, EndpointMetrics.Totals.NONE, all);
     }
@@ -166,6 +167,7 @@ class MetricsPageTest {
                                     "tcp",
                                     "from " + random.nextInt(),
                                     random.nextBoolean(),
+                                    random.nextLong(),
                                     random.nextLong(),
                                     random.nextLong(),
                                     random.nextLong(),
