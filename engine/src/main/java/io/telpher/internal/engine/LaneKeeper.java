@@ -176,8 +176,7 @@ final class LaneKeeper {
 
     /// Confirmations of lanes that have a word for it in shared memory. Both the writing and the
     /// reading of such a word move a cache line between the two sides, so both wait until there is
-    /// nothing
-    /// better to do.
+    /// nothing better to do.
     ///
     /// @return how many more frames were taken in
     private int confirmBoth(LaneState s, int n) {
@@ -447,25 +446,20 @@ final class LaneKeeper {
     /// Makes sure that no lane touches an operation's memory any more. Without lock and tokens.
     void letGo(Operation op) {
         connection.pump.letGo(op);
-        for (LaneState s : lanes.all()) {
-            s.pollToken.take();
-            try {
-                if (!s.closed) {
-                    s.lane.discardInbound(op);
-                }
-            } finally {
-                s.pollToken.giveBack();
-            }
-        }
+        discardInbound(op);
     }
 
     /// Makes sure that no lane writes into a region any more. Without lock and tokens.
     void letGo(RegionImpl region) {
+        discardInbound(region);
+    }
+
+    private void discardInbound(Object owner) {
         for (LaneState s : lanes.all()) {
             s.pollToken.take();
             try {
                 if (!s.closed) {
-                    s.lane.discardInbound(region);
+                    s.lane.discardInbound(owner);
                 }
             } finally {
                 s.pollToken.giveBack();

@@ -137,14 +137,6 @@ final class LaneState {
     /// The progress thread's key for that descriptor.
     long watchKey;
 
-    boolean watchedForWriting;
-
-    /// When it last confirmed something or had nothing to confirm: the clock of stalls.
-    long progressAt;
-
-    long seenAcked;
-    boolean fencing;
-
     /// The lane object is closed; written under both tokens.
     volatile boolean closed;
 
@@ -182,8 +174,7 @@ final class LaneState {
         this.header = arena.allocate(Lane.HEADER, Lane.HEADER);
         this.inbound = new Inbound(connection, this);
         Arrays.fill(kinds, Sent.NOP);
-        this.progressAt = platform.nanoTime();
-        this.heardAt = progressAt;
+        this.heardAt = platform.nanoTime();
     }
 
     MemorySegment staging(Arena arena) {

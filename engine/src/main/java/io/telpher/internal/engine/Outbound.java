@@ -208,7 +208,7 @@ final class Outbound {
             }
             urgentWork.clear();
         }
-        if (s.fencing || s.sent - s.acked >= LaneState.WINDOW) {
+        if (s.sent - s.acked >= LaneState.WINDOW) {
             return false;
         }
         if (resending.next(s, leads)) {
