@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /// How an endpoint behaves. Immutable; start from [#DEFAULTS] or [#fromEnvironment()].
@@ -134,416 +135,163 @@ public record EndpointOptions(
 
     /// @return the same with another `secret`
     public EndpointOptions withSecret(byte @Nullable [] value) {
-        return new EndpointOptions(
-                value,
-                transports,
-                paths,
-                interfaces,
-                port,
-                lanes,
-                maxSockets,
-                deadline,
-                connectDeadline,
-                liveness,
-                drainLimit,
-                spin,
-                maxNotification,
-                socketDirectory,
-                hugePages,
-                slowTransfer,
-                metrics,
-                checksums);
+        return changed(draft -> draft.secret = value);
     }
 
     /// @return the same with another `transports`
     public EndpointOptions withTransports(List<String> value) {
-        return new EndpointOptions(
-                secret,
-                value,
-                paths,
-                interfaces,
-                port,
-                lanes,
-                maxSockets,
-                deadline,
-                connectDeadline,
-                liveness,
-                drainLimit,
-                spin,
-                maxNotification,
-                socketDirectory,
-                hugePages,
-                slowTransfer,
-                metrics,
-                checksums);
+        return changed(draft -> draft.transports = value);
     }
 
     /// @return the same with another `paths`
     public EndpointOptions withPaths(List<String> value) {
-        return new EndpointOptions(
-                secret,
-                transports,
-                value,
-                interfaces,
-                port,
-                lanes,
-                maxSockets,
-                deadline,
-                connectDeadline,
-                liveness,
-                drainLimit,
-                spin,
-                maxNotification,
-                socketDirectory,
-                hugePages,
-                slowTransfer,
-                metrics,
-                checksums);
+        return changed(draft -> draft.paths = value);
     }
 
     /// @return the same with another `interfaces`
     public EndpointOptions withInterfaces(List<String> value) {
-        return new EndpointOptions(
-                secret,
-                transports,
-                paths,
-                value,
-                port,
-                lanes,
-                maxSockets,
-                deadline,
-                connectDeadline,
-                liveness,
-                drainLimit,
-                spin,
-                maxNotification,
-                socketDirectory,
-                hugePages,
-                slowTransfer,
-                metrics,
-                checksums);
+        return changed(draft -> draft.interfaces = value);
     }
 
     /// @return the same with another `port`
     public EndpointOptions withPort(int value) {
-        return new EndpointOptions(
-                secret,
-                transports,
-                paths,
-                interfaces,
-                value,
-                lanes,
-                maxSockets,
-                deadline,
-                connectDeadline,
-                liveness,
-                drainLimit,
-                spin,
-                maxNotification,
-                socketDirectory,
-                hugePages,
-                slowTransfer,
-                metrics,
-                checksums);
+        return changed(draft -> draft.port = value);
     }
 
     /// @return the same with another `lanes`
     public EndpointOptions withLanes(int value) {
-        return new EndpointOptions(
-                secret,
-                transports,
-                paths,
-                interfaces,
-                port,
-                value,
-                maxSockets,
-                deadline,
-                connectDeadline,
-                liveness,
-                drainLimit,
-                spin,
-                maxNotification,
-                socketDirectory,
-                hugePages,
-                slowTransfer,
-                metrics,
-                checksums);
+        return changed(draft -> draft.lanes = value);
     }
 
     /// @return the same with another `maxSockets`
     public EndpointOptions withMaxSockets(int value) {
-        return new EndpointOptions(
-                secret,
-                transports,
-                paths,
-                interfaces,
-                port,
-                lanes,
-                value,
-                deadline,
-                connectDeadline,
-                liveness,
-                drainLimit,
-                spin,
-                maxNotification,
-                socketDirectory,
-                hugePages,
-                slowTransfer,
-                metrics,
-                checksums);
+        return changed(draft -> draft.maxSockets = value);
     }
 
     /// @return the same with another `deadline`
     public EndpointOptions withDeadline(Duration value) {
-        return new EndpointOptions(
-                secret,
-                transports,
-                paths,
-                interfaces,
-                port,
-                lanes,
-                maxSockets,
-                value,
-                connectDeadline,
-                liveness,
-                drainLimit,
-                spin,
-                maxNotification,
-                socketDirectory,
-                hugePages,
-                slowTransfer,
-                metrics,
-                checksums);
+        return changed(draft -> draft.deadline = value);
     }
 
     /// @return the same with another `connectDeadline`
     public EndpointOptions withConnectDeadline(Duration value) {
-        return new EndpointOptions(
-                secret,
-                transports,
-                paths,
-                interfaces,
-                port,
-                lanes,
-                maxSockets,
-                deadline,
-                value,
-                liveness,
-                drainLimit,
-                spin,
-                maxNotification,
-                socketDirectory,
-                hugePages,
-                slowTransfer,
-                metrics,
-                checksums);
+        return changed(draft -> draft.connectDeadline = value);
     }
 
     /// @return the same with another `liveness`
     public EndpointOptions withLiveness(Duration value) {
-        return new EndpointOptions(
-                secret,
-                transports,
-                paths,
-                interfaces,
-                port,
-                lanes,
-                maxSockets,
-                deadline,
-                connectDeadline,
-                value,
-                drainLimit,
-                spin,
-                maxNotification,
-                socketDirectory,
-                hugePages,
-                slowTransfer,
-                metrics,
-                checksums);
+        return changed(draft -> draft.liveness = value);
     }
 
     /// @return the same with another `drainLimit`
     public EndpointOptions withDrainLimit(Duration value) {
-        return new EndpointOptions(
-                secret,
-                transports,
-                paths,
-                interfaces,
-                port,
-                lanes,
-                maxSockets,
-                deadline,
-                connectDeadline,
-                liveness,
-                value,
-                spin,
-                maxNotification,
-                socketDirectory,
-                hugePages,
-                slowTransfer,
-                metrics,
-                checksums);
+        return changed(draft -> draft.drainLimit = value);
     }
 
     /// @return the same with another `spin`
     public EndpointOptions withSpin(Duration value) {
-        return new EndpointOptions(
-                secret,
-                transports,
-                paths,
-                interfaces,
-                port,
-                lanes,
-                maxSockets,
-                deadline,
-                connectDeadline,
-                liveness,
-                drainLimit,
-                value,
-                maxNotification,
-                socketDirectory,
-                hugePages,
-                slowTransfer,
-                metrics,
-                checksums);
+        return changed(draft -> draft.spin = value);
     }
 
     /// @return the same with another `maxNotification`
     public EndpointOptions withMaxNotification(int value) {
-        return new EndpointOptions(
-                secret,
-                transports,
-                paths,
-                interfaces,
-                port,
-                lanes,
-                maxSockets,
-                deadline,
-                connectDeadline,
-                liveness,
-                drainLimit,
-                spin,
-                value,
-                socketDirectory,
-                hugePages,
-                slowTransfer,
-                metrics,
-                checksums);
+        return changed(draft -> draft.maxNotification = value);
     }
 
     /// @return the same with another `socketDirectory`
     public EndpointOptions withSocketDirectory(@Nullable String value) {
-        return new EndpointOptions(
-                secret,
-                transports,
-                paths,
-                interfaces,
-                port,
-                lanes,
-                maxSockets,
-                deadline,
-                connectDeadline,
-                liveness,
-                drainLimit,
-                spin,
-                maxNotification,
-                value,
-                hugePages,
-                slowTransfer,
-                metrics,
-                checksums);
+        return changed(draft -> draft.socketDirectory = value);
     }
 
     /// @return the same with another `hugePages`
     public EndpointOptions withHugePages(boolean value) {
-        return new EndpointOptions(
-                secret,
-                transports,
-                paths,
-                interfaces,
-                port,
-                lanes,
-                maxSockets,
-                deadline,
-                connectDeadline,
-                liveness,
-                drainLimit,
-                spin,
-                maxNotification,
-                socketDirectory,
-                value,
-                slowTransfer,
-                metrics,
-                checksums);
+        return changed(draft -> draft.hugePages = value);
     }
 
     /// @return the same with another `slowTransfer`
     public EndpointOptions withSlowTransfer(Duration value) {
-        return new EndpointOptions(
-                secret,
-                transports,
-                paths,
-                interfaces,
-                port,
-                lanes,
-                maxSockets,
-                deadline,
-                connectDeadline,
-                liveness,
-                drainLimit,
-                spin,
-                maxNotification,
-                socketDirectory,
-                hugePages,
-                value,
-                metrics,
-                checksums);
+        return changed(draft -> draft.slowTransfer = value);
     }
 
     /// @return the same with another `metrics`
     public EndpointOptions withMetrics(boolean value) {
-        return new EndpointOptions(
-                secret,
-                transports,
-                paths,
-                interfaces,
-                port,
-                lanes,
-                maxSockets,
-                deadline,
-                connectDeadline,
-                liveness,
-                drainLimit,
-                spin,
-                maxNotification,
-                socketDirectory,
-                hugePages,
-                slowTransfer,
-                value,
-                checksums);
+        return changed(draft -> draft.metrics = value);
     }
 
     /// @return the same with another `checksums`
     public EndpointOptions withChecksums(boolean value) {
-        return new EndpointOptions(
-                secret,
-                transports,
-                paths,
-                interfaces,
-                port,
-                lanes,
-                maxSockets,
-                deadline,
-                connectDeadline,
-                liveness,
-                drainLimit,
-                spin,
-                maxNotification,
-                socketDirectory,
-                hugePages,
-                slowTransfer,
-                metrics,
-                value);
+        return changed(draft -> draft.checksums = value);
+    }
+
+    /// All options, to be changed: whatever copies them is here, and only here.
+    private static final class Draft {
+        private byte @Nullable [] secret;
+        private List<String> transports;
+        private List<String> paths;
+        private List<String> interfaces;
+        private int port;
+        private int lanes;
+        private int maxSockets;
+        private Duration deadline;
+        private Duration connectDeadline;
+        private Duration liveness;
+        private Duration drainLimit;
+        private Duration spin;
+        private int maxNotification;
+        private @Nullable String socketDirectory;
+        private boolean hugePages;
+        private Duration slowTransfer;
+        private boolean metrics;
+        private boolean checksums;
+
+        Draft(EndpointOptions from) {
+            secret = from.secret;
+            transports = from.transports;
+            paths = from.paths;
+            interfaces = from.interfaces;
+            port = from.port;
+            lanes = from.lanes;
+            maxSockets = from.maxSockets;
+            deadline = from.deadline;
+            connectDeadline = from.connectDeadline;
+            liveness = from.liveness;
+            drainLimit = from.drainLimit;
+            spin = from.spin;
+            maxNotification = from.maxNotification;
+            socketDirectory = from.socketDirectory;
+            hugePages = from.hugePages;
+            slowTransfer = from.slowTransfer;
+            metrics = from.metrics;
+            checksums = from.checksums;
+        }
+
+        EndpointOptions done() {
+            return new EndpointOptions(
+                    secret,
+                    transports,
+                    paths,
+                    interfaces,
+                    port,
+                    lanes,
+                    maxSockets,
+                    deadline,
+                    connectDeadline,
+                    liveness,
+                    drainLimit,
+                    spin,
+                    maxNotification,
+                    socketDirectory,
+                    hugePages,
+                    slowTransfer,
+                    metrics,
+                    checksums);
+        }
+    }
+
+    private EndpointOptions changed(Consumer<Draft> change) {
+        Draft draft = new Draft(this);
+        change.accept(draft);
+        return draft.done();
     }
 
     /// Leaves the secret out.
