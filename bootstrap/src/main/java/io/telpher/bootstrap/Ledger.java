@@ -165,10 +165,7 @@ final class Ledger {
 
     synchronized Answer withdraw(Request.Withdraw request) {
         look();
-        Barrier barrier = barriers.get(request.barrier());
-        if (barrier == null) {
-            return new Answer.Withdrawn(List.of());
-        }
+        Barrier barrier = barriers.getOrDefault(request.barrier(), new Barrier());
         if (hasPassed(barrier, request.rank(), request.incarnation(), request.ticket())) {
             return new Answer.Passed();
         }

@@ -143,4 +143,12 @@ class LedgerTest {
         announce(1, 11);
         assertThat(arrive(1, 11, 2)).as("somebody waits there").isEqualTo(new Answer.Passed());
     }
+
+    @Test
+    void whoWithdrawsFromABarrierThatNobodyCameToMissesEveryone() {
+        announce(0, 10);
+        assertThat(ledger.withdraw(new Request.Withdraw("j", "new", 0, 10, 1)))
+                .isEqualTo(new Answer.Withdrawn(List.of(0, 1)));
+        assertThat(ledger.barriers()).as("it is not remembered for that").isZero();
+    }
 }

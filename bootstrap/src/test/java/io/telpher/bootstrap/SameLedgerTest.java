@@ -19,7 +19,11 @@ class SameLedgerTest {
         try (RedisServer server = RedisServer.start(folder);
                 Store redis = new RedisStore(server.uri())) {
             Ledger ledger = new Ledger(() -> 0, 1);
-            long redisInstance = 0;
+            Answer.Snapshot first =
+                    (Answer.Snapshot)
+                            redis.call(
+                                    new Request.Changes("j", 0, -1, 0), Deadline.in(Fixtures.SOON));
+            long redisInstance = first.instance();
             long revision = 0;
             for (int i = 0; i < REQUESTS; i++) {
                 Request request = request(dice, revision);
