@@ -39,6 +39,18 @@ class DoctorNetworkTest {
             run("ip -n %s link set d0 up".formatted(namespace));
             run("ip -n %s link set lo up".formatted(namespace));
         }
+        awaitLink(HERE);
+        awaitLink(THERE);
+    }
+
+    /// The kernel notices some time after the second end is up that there is a link.
+    private static void awaitLink(String namespace) {
+        long end = System.nanoTime() + 20_000_000_000L;
+        Tool.Output link;
+        do {
+            link = Tool.run(List.of("ip", "-n", namespace, "link", "show", "d0"), Map.of(), 20);
+            assertThat(System.nanoTime()).as("no link yet: " + link.text()).isLessThan(end);
+        } while (!link.text().contains("state UP"));
     }
 
     @AfterEach

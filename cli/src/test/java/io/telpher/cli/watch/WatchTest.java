@@ -145,13 +145,20 @@ class WatchTest {
     @Test
     void prometheusCanScrapeIt(@TempDir Path folder) throws Exception {
         String url = serve("--pid", "" + pid);
+        long end = System.nanoTime() + LIMIT.toNanos();
         String page = get(url, 200);
+        while (sum(page, "telpher_endpoint_transfers_failed_total") < 1) {
+            assertThat(System.nanoTime())
+                    .as("time for the counters to be published")
+                    .isLessThan(end);
+            LockSupport.parkNanos(100_000_000);
+            page = get(url, 200);
+        }
         assertThat(value(page, "telpher_process_readable{pid=\"" + pid + "\"}")).isEqualTo(1);
         assertThat(page).contains("telpher_lane_up{").contains("path=\"tcp\"");
         assertThat(sum(page, "telpher_endpoint_transfers_failed_total")).isEqualTo(1);
         double sent = sum(page, "telpher_path_sent_bytes_total");
         assertThat(sent).isPositive();
-        long end = System.nanoTime() + LIMIT.toNanos();
         while (sum(get(url, 200), "telpher_path_sent_bytes_total") <= sent) {
             assertThat(System.nanoTime()).as("time for the counters to grow").isLessThan(end);
             LockSupport.parkNanos(100_000_000);
