@@ -38,6 +38,7 @@ public record EndpointMetrics(
     /// @param notificationsReceived notifications that came from peers
     /// @param resends frames sent again after a lane's death
     /// @param stalls how often a lane stood still
+    /// @param checksumFailures frames that came in other than they were sent
     /// @param failures transfers that ended otherwise than as `DONE`
     public record Totals(
             long bytesSent,
@@ -48,9 +49,11 @@ public record EndpointMetrics(
             long notificationsReceived,
             long resends,
             long stalls,
+            long checksumFailures,
             TransferFailures failures) {
         /// Nothing at all.
-        public static final Totals NONE = new Totals(0, 0, 0, 0, 0, 0, 0, 0, TransferFailures.NONE);
+        public static final Totals NONE =
+                new Totals(0, 0, 0, 0, 0, 0, 0, 0, 0, TransferFailures.NONE);
 
         /// @return these and a connection's together
         public Totals plus(ConnectionMetrics more) {
@@ -63,6 +66,7 @@ public record EndpointMetrics(
                     notificationsReceived + more.notificationsReceived(),
                     resends + more.resends(),
                     stalls + more.stalls(),
+                    checksumFailures + more.checksumFailures(),
                     failures.plus(more.failures()));
         }
     }

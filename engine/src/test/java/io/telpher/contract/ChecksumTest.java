@@ -94,6 +94,10 @@ class ChecksumTest {
             long counted =
                     couple.there().run(self -> self.connection().metrics().checksumFailures());
             assertThat(counted).isEqualTo(1);
+            long inAll =
+                    couple.there()
+                            .run(self -> self.endpoint().metrics().totals().checksumFailures());
+            assertThat(inAll).as("the connection has ended, and still counts").isEqualTo(1);
             String theirs = couple.there().run(self -> self.connection().explain());
             assertThat(theirs).contains("came with the CRC32C");
         }

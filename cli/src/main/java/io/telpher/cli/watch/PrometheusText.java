@@ -126,6 +126,11 @@ final class PrometheusText {
                 "How often a lane stood still.",
                 labels,
                 totals.stalls());
+        counter(
+                "telpher_endpoint_checksum_failures_total",
+                "Frames that came in other than they were sent.",
+                labels,
+                totals.checksumFailures());
         for (ConnectionMetrics connection : endpoint.connections()) {
             add(labels, connection);
         }

@@ -156,6 +156,7 @@ final class TopView {
             fields.put("notifications_received", totals.notificationsReceived());
             fields.put("resends", totals.resends());
             fields.put("stalls", totals.stalls());
+            fields.put("checksum_failures", totals.checksumFailures());
             line(text, fields);
             for (ConnectionMetrics connection : endpoint.connections()) {
                 json(text, pid, endpoint, connection, rates);

@@ -21,7 +21,7 @@ import java.util.List;
 public record Snapshot(
         long sequence, long writtenMillis, int leftOut, List<EndpointMetrics> endpoints) {
     /// Of the form of [#encode]; another one cannot be read.
-    static final int VERSION = 1;
+    static final int VERSION = 2;
 
     /// Most bytes of a body.
     static final int MOST_BYTES = 4 << 20;
@@ -79,7 +79,8 @@ public record Snapshot(
                 ended.notificationsSent(),
                 ended.notificationsReceived(),
                 ended.resends(),
-                ended.stalls());
+                ended.stalls(),
+                ended.checksumFailures());
         write(out, ended.failures());
         out.writeInt(count);
         for (ConnectionMetrics connection : e.connections().subList(0, count)) {
@@ -162,10 +163,10 @@ public record Snapshot(
 
     private static EndpointMetrics endpoint(DataInputStream in) throws IOException {
         long[] n = longs(in, 7);
-        long[] t = longs(in, 8);
+        long[] t = longs(in, 9);
         EndpointMetrics.Totals ended =
                 new EndpointMetrics.Totals(
-                        t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], failures(in));
+                        t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], failures(in));
         int count = count(in);
         List<ConnectionMetrics> connections = new ArrayList<>();
         for (int i = 0; i < count; i++) {

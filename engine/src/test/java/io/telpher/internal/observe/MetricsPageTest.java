@@ -205,6 +205,7 @@ class MetricsPageTest {
                                     random.nextLong(),
                                     random.nextLong(),
                                     random.nextLong(),
+                                    random.nextLong(),
                                     failures(random)),
                             connections));
         }
