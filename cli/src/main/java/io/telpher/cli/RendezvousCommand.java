@@ -2,6 +2,7 @@ package io.telpher.cli;
 
 import io.telpher.TelpherException;
 import io.telpher.bootstrap.RendezvousServer;
+import io.telpher.cli.watch.MetricsOption;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
@@ -35,6 +36,8 @@ public final class RendezvousCommand implements Callable<Integer> {
             description = "TCP port, on every address of this host.")
     private int port;
 
+    @CommandLine.Mixin private MetricsOption metrics;
+
     private final Map<String, String> environment;
 
     /// With the variables of this process.
@@ -51,20 +54,19 @@ public final class RendezvousCommand implements Callable<Integer> {
         if (port < 1 || port > 65_535) {
             throw wrong("--listen " + port + " is not a TCP port: 1 to 65535");
         }
-        PrintWriter err = spec.commandLine().getErr();
-        RendezvousServer server;
-        try {
-            server = RendezvousServer.listen(port, secret());
+        byte[] secret = secret();
+        try (MetricsOption.Served _ = metrics.start()) {
+            RendezvousServer server = RendezvousServer.listen(port, secret);
+            Runtime.getRuntime().addShutdownHook(new Thread(server::close));
+            PrintWriter out = spec.commandLine().getOut();
+            out.println("rendezvous on port " + server.port());
+            out.flush();
+            new CountDownLatch(1).await(); // a signal ends the JVM
+            return CommandLine.ExitCode.OK;
         } catch (TelpherException e) {
-            err.println("telpher: " + e.getMessage());
+            spec.commandLine().getErr().println("telpher: " + e.getMessage());
             return CommandLine.ExitCode.SOFTWARE;
         }
-        Runtime.getRuntime().addShutdownHook(new Thread(server::close));
-        PrintWriter out = spec.commandLine().getOut();
-        out.println("rendezvous on port " + server.port());
-        out.flush();
-        new CountDownLatch(1).await(); // a signal ends the JVM
-        return CommandLine.ExitCode.OK;
     }
 
     private byte[] secret() {

@@ -9,6 +9,7 @@ import io.telpher.bootstrap.RendezvousOptions;
 import io.telpher.bootstrap.RendezvousServer;
 import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.PrintWriter;
 import java.io.StringWriter;
@@ -19,6 +20,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 import picocli.CommandLine;
 
@@ -71,12 +73,16 @@ class RendezvousCommandTest {
                                 Main.class.getName(),
                                 "rendezvous",
                                 "--listen",
-                                "" + port));
+                                "" + port,
+                                "--metrics",
+                                "127.0.0.1:0"));
         builder.environment().put("TELPHER_SECRET", SECRET);
         Process process = builder.redirectErrorStream(true).start();
         try (BufferedReader out =
                         new BufferedReader(new InputStreamReader(process.getInputStream(), UTF_8));
                 Endpoint endpoint = Endpoint.open()) {
+            String metrics = out.readLine();
+            assertThat(metrics).startsWith("metrics on http://127.0.0.1:");
             assertThat(out.readLine()).isEqualTo("rendezvous on port " + port);
             RendezvousOptions options =
                     RendezvousOptions.of(
@@ -84,6 +90,17 @@ class RendezvousCommandTest {
             try (Rendezvous rendezvous = Rendezvous.open(options)) {
                 assertThat(rendezvous.join(0, 1, endpoint.address(), Duration.ofSeconds(30)))
                         .hasSize(1);
+                URI page = URI.create(metrics.substring("metrics on ".length()));
+                String opened = "telpher_connections_opened_total{pid=\"" + process.pid() + "\"";
+                long end = System.nanoTime() + 30_000_000_000L;
+                String text = "";
+                while (!text.matches("(?s).*" + Pattern.quote(opened) + "[^\n]* [1-9]\n.*")) {
+                    assertThat(System.nanoTime()).as(text).isLessThan(end);
+                    Thread.sleep(50);
+                    try (InputStream in = page.toURL().openStream()) {
+                        text = new String(in.readAllBytes(), UTF_8);
+                    }
+                }
             }
             process.toHandle().destroy(); // SIGTERM, and its output stays readable
             assertThat(process.waitFor(20, TimeUnit.SECONDS)).isTrue();

@@ -2,6 +2,7 @@ package io.telpher.cli.bench;
 
 import io.telpher.TelpherException;
 import io.telpher.cli.PeerArgument;
+import io.telpher.cli.watch.MetricsOption;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.time.LocalDate;
@@ -233,6 +234,8 @@ public final class BenchCommand implements Callable<Integer> {
                     "What a process does while others use its memory. Default: ${DEFAULT-VALUE}.")
     private String target;
 
+    @CommandLine.Mixin private MetricsOption metrics;
+
     @Override
     public Integer call() {
         PrintWriter out = spec.commandLine().getOut();
@@ -242,7 +245,7 @@ public final class BenchCommand implements Callable<Integer> {
         } catch (IllegalArgumentException e) {
             throw new CommandLine.ParameterException(spec.commandLine(), e.getMessage());
         }
-        try {
+        try (MetricsOption.Served _ = metrics.start()) {
             run(options, new Table(out));
             return CommandLine.ExitCode.OK;
         } catch (BenchFailure | TelpherException e) {

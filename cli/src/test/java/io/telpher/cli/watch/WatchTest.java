@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import io.telpher.cli.Main;
 import io.telpher.cli.Tool;
+import io.telpher.cli.bench.BenchCommand;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -226,6 +227,39 @@ class WatchTest {
         assertThat(run(new ServeMetricsCommand(), "--all", "--listen", "192.0.2.1:80"))
                 .isEqualTo(1);
         assertThat(errors.toString()).contains("cannot listen on 192.0.2.1:80");
+    }
+
+    @Test
+    void commandsThatRunLongServeTheirOwnCounters(@TempDir Path folder) throws Exception {
+        Process bench =
+                start(
+                        Main.class,
+                        "bench",
+                        "--listen",
+                        "" + folder.resolve("address"),
+                        "--metrics",
+                        "127.0.0.1:0");
+        BufferedReader out =
+                new BufferedReader(new InputStreamReader(bench.getInputStream(), UTF_8));
+        String url = out.readLine().substring("metrics on ".length());
+        assertThat(out.readLine()).contains("address written to");
+        String page = get(url, 200);
+        while (!page.contains("telpher_process_readable")) {
+            LockSupport.parkNanos(50_000_000); // its counters are published by the next tick
+            page = get(url, 200);
+        }
+        String own = "telpher_process_readable{pid=\"" + bench.pid() + "\"}";
+        assertThat(value(page, own)).isEqualTo(1);
+        assertThat(page).doesNotContain("pid=\"" + pid + "\"");
+    }
+
+    @Test
+    void metricsOptionNamesWhatIsWrong() {
+        Object bench = new BenchCommand();
+        assertThat(run(bench, "--listen", "--metrics", "9464")).isEqualTo(2);
+        assertThat(errors.toString()).contains("--metrics: '9464' is not HOST:PORT");
+        assertThat(run(bench, "--listen", "--metrics", "192.0.2.1:80")).isEqualTo(1);
+        assertThat(errors.toString()).contains("--metrics: cannot listen on 192.0.2.1:80");
     }
 
     private String serve(String... which) throws IOException {
