@@ -215,6 +215,7 @@ public interface Connection extends AutoCloseable {
     /// @param into gets the payload; must be large enough
     /// @return the payload's length, or -1 when there is none
     /// @throws IndexOutOfBoundsException when `into` is too small; the notification stays
+    /// @throws IllegalStateException when the arena of `into` is closed; the notification stays
     int pollNotification(MemorySegment into);
 
     /// Waits for a notification.

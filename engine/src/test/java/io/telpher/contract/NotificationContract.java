@@ -3,6 +3,7 @@ package io.telpher.contract;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.telpher.Connection;
 import io.telpher.CounterUpdate;
 import io.telpher.MemoryRegion;
 import io.telpher.Notification;
@@ -74,8 +75,9 @@ abstract class NotificationContract extends Contract {
                 peer.begin(
                         self -> {
                             Random dice = new Random(seed);
+                            Random style = new Random(seed + 1);
                             for (int i = 0; i < count; i++) {
-                                byte[] body = self.connection().awaitNotification(LIMIT).payload();
+                                byte[] body = take(self.connection(), style);
                                 assertThat(body).hasSize(bodySize(dice));
                                 assertThat(ByteBuffer.wrap(body).getInt()).isEqualTo(i);
                                 Content.check(
@@ -98,6 +100,35 @@ abstract class NotificationContract extends Contract {
         }
         transfers.forEach(transfer -> assertThat(Outcome.of(transfer).error()).isNull());
         Peer.result(seen);
+    }
+
+    /// Takes the next notification in one of the ways that there are.
+    private static byte[] take(Connection connection, Random style) {
+        return switch (style.nextInt(4)) {
+            case 0 -> connection.awaitNotification(LIMIT).payload();
+            case 1 -> into(connection, MemorySegment.ofArray(new byte[200_000]));
+            case 2 -> {
+                try {
+                    yield into(connection, Bytes.off(16, 0));
+                } catch (IndexOutOfBoundsException e) {
+                    yield into(connection, Bytes.off(200_000, 0));
+                }
+            }
+            default -> {
+                MemorySegment gone;
+                try (Arena arena = Arena.ofShared()) {
+                    gone = arena.allocate(200_000);
+                }
+                assertThatThrownBy(() -> into(connection, gone))
+                        .isInstanceOf(IllegalStateException.class);
+                yield into(connection, Bytes.off(200_000, 0));
+            }
+        };
+    }
+
+    private static byte[] into(Connection connection, MemorySegment memory) {
+        int length = awaitInto(connection, memory);
+        return memory.asSlice(0, length).toArray(ValueLayout.JAVA_BYTE);
     }
 
     private static int bodySize(Random dice) {
@@ -131,18 +162,19 @@ abstract class NotificationContract extends Contract {
         peer.tell(self -> Outcome.of(self.connection().notifyPeer(Bytes.off(100, 4))).assertDone());
         MemorySegment small = Bytes.off(99, 0);
         MemorySegment large = Bytes.off(200, 0);
-        assertThatThrownBy(() -> awaitInto(small)).isInstanceOf(IndexOutOfBoundsException.class);
-        assertThat(awaitInto(large)).isEqualTo(100);
+        assertThatThrownBy(() -> awaitInto(connection(), small))
+                .isInstanceOf(IndexOutOfBoundsException.class);
+        assertThat(awaitInto(connection(), large)).isEqualTo(100);
         Content.check(large, 0, 100, 4);
         Content.check(large, 100, 100, 0, 100);
         assertThat(connection().pollNotification(large)).isEqualTo(-1);
         assertThat(connection().pollNotification()).isNull();
     }
 
-    private int awaitInto(MemorySegment memory) {
+    private static int awaitInto(Connection connection, MemorySegment memory) {
         long end = System.nanoTime() + LIMIT.toNanos();
         while (System.nanoTime() < end) {
-            int length = connection().pollNotification(memory);
+            int length = connection.pollNotification(memory);
             if (length >= 0) {
                 return length;
             }

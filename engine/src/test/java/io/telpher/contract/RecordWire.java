@@ -202,7 +202,7 @@ final class RecordWire {
         byte[] bytes = new byte[64];
         try (java.lang.foreign.Arena arena = java.lang.foreign.Arena.ofConfined()) {
             java.lang.foreign.MemorySegment header = arena.allocate(64, 8);
-            Frame.start(header, type, 0, type == Frame.ABORT ? -Connection.FAILED : 0, 0, 0);
+            Frame.start(header, 0, type, 0, type == Frame.ABORT ? -Connection.FAILED : 0, 0, 0);
             java.lang.foreign.MemorySegment.copy(
                     header, java.lang.foreign.ValueLayout.JAVA_BYTE, 0, bytes, 0, 64);
         }

@@ -113,10 +113,11 @@ final class Loops {
         int grouped = 0;
         long before = System.nanoTime();
         for (long i = 0; i < count; i++) {
-            out.finish(slot);
+            int next = slot + 1 == BEATS ? 0 : slot + 1;
             out.postSurely(slot);
+            out.finish(next); // while the answer is on its way
             in.awaitNext(slot + 1);
-            slot = slot + 1 == BEATS ? 0 : slot + 1;
+            slot = next;
             if (++grouped == group) {
                 long now = System.nanoTime();
                 times.recordValue((now - before) * 500 / group);
@@ -132,10 +133,11 @@ final class Loops {
         in.open(count);
         int slot = 0;
         for (long i = 0; i < count; i++) {
+            int next = slot + 1 == BEATS ? 0 : slot + 1;
             in.awaitNext(slot + 1);
-            out.finish(slot);
             out.postSurely(slot);
-            slot = slot + 1 == BEATS ? 0 : slot + 1;
+            out.finish(next);
+            slot = next;
         }
         finishAll(out);
     }

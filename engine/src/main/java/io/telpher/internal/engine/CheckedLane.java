@@ -192,7 +192,7 @@ final class CheckedLane implements Lane {
             }
             int confirm = inHeader.get(INT, Frame.CONFIRM);
             lastConfirm += confirm - (int) lastConfirm;
-            Frame.set(inHeader, Frame.CONFIRM, lastConfirm);
+            Frame.set(inHeader, 0, Frame.CONFIRM, lastConfirm);
             placement.discard();
             if (!receiver.begin(inHeader, 0, placement)) {
                 failure = lane.text() + ": the peer sent a frame header that makes no sense";

@@ -8,6 +8,7 @@ import io.telpher.TransferFailures;
 import io.telpher.spi.Link;
 import io.telpher.spi.Windows;
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.ArrayList;
@@ -211,15 +212,34 @@ final class ConnectionCore {
         return frames;
     }
 
+    /// Makes progress for a thread that waits for a notification. One that comes in and that nobody
+    /// is before goes straight to where the thread wants it, past the queue.
+    ///
+    /// @return its length, or -1
+    int poll(MemorySegment into) {
+        POLLS.setOpaque(this, (long) POLLS.getOpaque(this) + 1);
+        long polled = keeper.poll(into);
+        settle(LaneKeeper.frames(polled));
+        if (polled == 0) {
+            platform.polledInVain();
+        }
+        return LaneKeeper.noteLength(polled);
+    }
+
     long polls() {
         return (long) POLLS.getOpaque(this);
     }
 
     /// One turn: takes in, sends, settles.
     int turn() {
-        int frames = keeper.poll();
-        // A thread that waits comes here all the time: most turns find nothing and must cost
-        // little.
+        int frames = LaneKeeper.frames(keeper.poll(null));
+        settle(frames);
+        return frames;
+    }
+
+    /// Sends and settles. A thread that waits comes here all the time: most turns find nothing and
+    /// must cost little.
+    private void settle(int frames) {
         long stamp = outbound.stamp();
         if (frames > 0
                 || stamp != settledStamp
@@ -231,7 +251,6 @@ final class ConnectionCore {
             settledStamp = stamp;
             afterwards();
         }
-        return frames;
     }
 
     /// Everything that must be done without lock and tokens.
@@ -379,6 +398,7 @@ final class ConnectionCore {
         for (LaneState s : lanes.all()) {
             ConnectionMetrics.Lane lane = s.metrics();
             each.add(lane);
+            notificationsReceived += s.notesTaken;
             Tally.OfPath path = sum.of(lane.path());
             path.written += lane.bytesSent();
             path.read += lane.bytesReceived();

@@ -239,7 +239,10 @@ final class ConnectionImpl implements Connection {
     @Override
     public int pollNotification(MemorySegment into) {
         if (core.mailbox.isEmpty()) {
-            core.poll();
+            int length = core.poll(into);
+            if (length >= 0) {
+                return length;
+            }
         }
         return core.mailbox.isEmpty() ? -1 : core.mailbox.take(into);
     }

@@ -23,11 +23,11 @@ final class ControlFrame {
     void start(int type, int flags, int count, long transfer) {
         header.fill((byte) 0);
         length = 0;
-        Frame.start(header, type, flags, count, 0, transfer);
+        Frame.start(header, 0, type, flags, count, 0, transfer);
     }
 
     ControlFrame with(int field, long value) {
-        Frame.set(header, field, value);
+        Frame.set(header, 0, field, value);
         return this;
     }
 

@@ -136,11 +136,16 @@ final class Credits {
     ///
     /// @return whether it may go out
     boolean mayNotify(Operation op) {
-        if ((noteQueue.peek() == null && admit(op)) || op.noteCredited) {
+        if (mayNotifyNow(op) || op.noteCredited) {
             return true;
         }
         noteQueue.add(op);
         return false;
+    }
+
+    /// Gives credit to an operation's notification, if no other waits for some.
+    boolean mayNotifyNow(Operation op) {
+        return noteQueue.peek() == null && admit(op);
     }
 
     /// Lets an operation wait whose notification was not admitted.

@@ -3,6 +3,7 @@ package io.telpher.internal.engine;
 import io.telpher.CounterUpdate;
 import io.telpher.RemoteMemory;
 import io.telpher.RemoteSlices;
+import io.telpher.internal.memory.Raw;
 import io.telpher.internal.wire.Frame;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -61,21 +62,20 @@ final class Encoder {
         int inline = 0;
         if (n <= Frame.INLINE_MAX) {
             inline = (int) n;
-            op.gather(at, s.header, Frame.D, n);
+            op.gather(at, Raw.ALL, s.header + Frame.D, n);
             noPayload(s);
         } else {
             n = payload(op, s, at, n);
         }
-        Frame.start(
-                s.header,
+        s.start(
                 Frame.WRITE,
                 inline > 0 || n == 0 ? Frame.INLINE : 0,
                 inline,
                 s.payloadLength,
                 op.token());
-        Frame.set(s.header, Frame.A, Frame.region(memory.region(), memory.generation()));
-        Frame.set(s.header, Frame.B, memory.key());
-        Frame.set(s.header, Frame.C, offset);
+        s.set(Frame.A, Frame.region(memory.region(), memory.generation()));
+        s.set(Frame.B, memory.key());
+        s.set(Frame.C, offset);
         return n;
     }
 
@@ -137,9 +137,9 @@ final class Encoder {
         }
         op.gather(at, staging, table, n);
         staged(s, staging, (int) (table + n));
-        Frame.start(s.header, Frame.WRITE_PIECES, flags, count, s.payloadLength, op.token());
-        Frame.set(s.header, Frame.A, Frame.region(memory.region(), memory.generation()));
-        Frame.set(s.header, Frame.B, memory.key());
+        s.start(Frame.WRITE_PIECES, flags, count, s.payloadLength, op.token());
+        s.set(Frame.A, Frame.region(memory.region(), memory.generation()));
+        s.set(Frame.B, memory.key());
         return n;
     }
 
@@ -166,12 +166,12 @@ final class Encoder {
             offset = pieces.offset(piece) + inside;
             n = Math.min(n, rest);
         }
-        Frame.start(s.header, Frame.READ, 0, 0, 0, op.token());
-        Frame.set(s.header, Frame.A, Frame.region(memory.region(), memory.generation()));
-        Frame.set(s.header, Frame.B, memory.key());
-        Frame.set(s.header, Frame.C, offset);
-        Frame.set(s.header, Frame.D, n);
-        Frame.set(s.header, Frame.E, at);
+        s.start(Frame.READ, 0, 0, 0, op.token());
+        s.set(Frame.A, Frame.region(memory.region(), memory.generation()));
+        s.set(Frame.B, memory.key());
+        s.set(Frame.C, offset);
+        s.set(Frame.D, n);
+        s.set(Frame.E, at);
         return n;
     }
 
@@ -202,20 +202,20 @@ final class Encoder {
             skip = 0;
         }
         staged(s, staging, count * Frame.PIECE);
-        Frame.start(s.header, Frame.READ_PIECES, 0, count, s.payloadLength, op.token());
-        Frame.set(s.header, Frame.A, Frame.region(memory.region(), memory.generation()));
-        Frame.set(s.header, Frame.B, memory.key());
-        Frame.set(s.header, Frame.D, n);
-        Frame.set(s.header, Frame.E, at);
+        s.start(Frame.READ_PIECES, 0, count, s.payloadLength, op.token());
+        s.set(Frame.A, Frame.region(memory.region(), memory.generation()));
+        s.set(Frame.B, memory.key());
+        s.set(Frame.D, n);
+        s.set(Frame.E, at);
         return n;
     }
 
     /// Cuts the next frame for an operation of the peer: data of a send, or an answer to a read.
     long data(Operation op, LaneState s, long at, long limit) {
         long n = payload(op, s, at, Math.min(limit, s.lane.maxPayload()));
-        Frame.start(s.header, Frame.DATA, 0, 0, s.payloadLength, op.peerToken);
-        Frame.set(s.header, Frame.A, op.streamBase + at);
-        Frame.set(s.header, Frame.B, op.length);
+        s.start(Frame.DATA, 0, 0, s.payloadLength, op.peerToken);
+        s.set(Frame.A, op.streamBase + at);
+        s.set(Frame.B, op.length);
         return n;
     }
 
@@ -226,30 +226,30 @@ final class Encoder {
         if (op.length <= Frame.INLINE_MAX) {
             inline = (int) op.length;
             flags = Frame.INLINE;
-            op.gather(0, s.header, Frame.D, op.length);
+            op.gather(0, Raw.ALL, s.header + Frame.D, op.length);
             noPayload(s);
         } else {
             payload(op, s, 0, op.length);
         }
-        Frame.start(s.header, Frame.SEND, flags, inline, s.payloadLength, op.token());
-        Frame.set(s.header, Frame.A, op.tag);
-        Frame.set(s.header, Frame.B, op.position);
+        s.start(Frame.SEND, flags, inline, s.payloadLength, op.token());
+        s.set(Frame.A, op.tag);
+        s.set(Frame.B, op.position);
     }
 
     /// The request of a long message.
     void request(Operation op, LaneState s) {
         noPayload(s);
-        Frame.start(s.header, Frame.SEND_REQUEST, 0, 0, 0, op.token());
-        Frame.set(s.header, Frame.A, op.tag);
-        Frame.set(s.header, Frame.B, op.position);
-        Frame.set(s.header, Frame.C, op.length);
+        s.start(Frame.SEND_REQUEST, 0, 0, 0, op.token());
+        s.set(Frame.A, op.tag);
+        s.set(Frame.B, op.position);
+        s.set(Frame.C, op.length);
     }
 
     /// The word that the message has been stored.
     void stored(Operation op, LaneState s) {
         noPayload(s);
-        Frame.start(s.header, Frame.SEND_STORED, Frame.URGENT, 0, 0, op.peerToken);
-        Frame.set(s.header, Frame.C, op.length);
+        s.start(Frame.SEND_STORED, Frame.URGENT, 0, 0, op.peerToken);
+        s.set(Frame.C, op.length);
     }
 
     /// The next part of a large notification.
@@ -258,9 +258,9 @@ final class Encoder {
         int n = Math.min(op.noteLength - at, s.stagingBytes());
         MemorySegment.copy(op.note, at, staging, ValueLayout.JAVA_BYTE, 0, n);
         staged(s, staging, n);
-        Frame.start(s.header, Frame.NOTE_PART, 0, 0, n, op.token());
-        Frame.set(s.header, Frame.A, at);
-        Frame.set(s.header, Frame.B, op.noteLength);
+        s.start(Frame.NOTE_PART, 0, 0, n, op.token());
+        s.set(Frame.A, at);
+        s.set(Frame.B, op.noteLength);
         return n;
     }
 
@@ -279,10 +279,10 @@ final class Encoder {
                     counter.kind() == CounterUpdate.Kind.ADD
                             ? Frame.COUNTER_ADD
                             : Frame.COUNTER_SET;
-            Frame.set(s.header, Frame.A, Frame.region(memory.region(), memory.generation()));
-            Frame.set(s.header, Frame.B, memory.key());
-            Frame.set(s.header, Frame.C, memory.offset());
-            Frame.set(s.header, Frame.D, counter.value());
+            s.set(Frame.A, Frame.region(memory.region(), memory.generation()));
+            s.set(Frame.B, memory.key());
+            s.set(Frame.C, memory.offset());
+            s.set(Frame.D, counter.value());
         }
         int n = op.noteLength;
         if (n >= 0) {
@@ -291,7 +291,8 @@ final class Encoder {
                 if (n <= Frame.INLINE_NOTE_MAX && counter == null) {
                     flags |= Frame.INLINE;
                     inline = n;
-                    MemorySegment.copy(op.note, 0, s.header, ValueLayout.JAVA_BYTE, Frame.A, n);
+                    MemorySegment.copy(
+                            op.note, 0, Raw.ALL, ValueLayout.JAVA_BYTE, s.header + Frame.A, n);
                 } else {
                     MemorySegment staging = s.staging(arena);
                     MemorySegment.copy(op.note, 0, staging, ValueLayout.JAVA_BYTE, 0, n);
@@ -299,8 +300,8 @@ final class Encoder {
                 }
             }
         }
-        Frame.start(s.header, Frame.TAIL, flags, inline, s.payloadLength, op.token());
-        Frame.set(s.header, Frame.E, parts ? n : -1);
+        s.start(Frame.TAIL, flags, inline, s.payloadLength, op.token());
+        s.set(Frame.E, parts ? n : -1);
     }
 
     private long payload(Operation op, LaneState s, long at, long most) {

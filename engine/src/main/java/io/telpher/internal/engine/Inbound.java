@@ -5,6 +5,7 @@ import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Placement;
 import io.telpher.spi.Receiver;
 import java.lang.foreign.MemorySegment;
+import org.jspecify.annotations.Nullable;
 
 /// The receiving half of one lane: takes in its frames one by one, in two steps. `begin` says where
 /// the payload goes ([Placing]), `end` applies the frame when the payload is there.
@@ -27,7 +28,7 @@ final class Inbound implements Receiver {
         this.lane = lane;
         this.placing = new Placing(connection);
         this.refusals = new Refusals(connection, lane);
-        this.tails = new Tails(connection, placing, refusals);
+        this.tails = new Tails(connection, lane, placing, refusals);
         this.announcements = new Announcements(connection, lane, refusals);
     }
 
@@ -50,9 +51,22 @@ final class Inbound implements Receiver {
         return placing.place(h, at, type, length, placement);
     }
 
+    /// The next short notification is wanted here, unless others are before it.
+    void want(@Nullable MemorySegment into) {
+        tails.want(into);
+    }
+
+    /// It is not wanted any more.
+    ///
+    /// @return 1 and the length of the notification that has come, or 0
+    int wanted() {
+        return tails.wanted();
+    }
+
     /// The lane ends: a frame that has only come in part is forgotten.
     void abandon() {
         placing.abandon();
+        tails.giveCredit();
     }
 
     @Override

@@ -4,6 +4,8 @@ import io.telpher.TelpherException;
 import io.telpher.internal.observe.Log;
 import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Lane;
+import java.lang.foreign.MemorySegment;
+import org.jspecify.annotations.Nullable;
 
 /// The lanes of one connection: polls them, notices their end, fences them, and judges whether the
 /// peer is still there.
@@ -61,34 +63,49 @@ final class LaneKeeper {
     // --- polling --------------------------------------------------------------------------------
 
     /// Takes in what has arrived on all lanes.
-    int poll() {
-        int frames = 0;
+    ///
+    /// @param into where a short notification goes that nobody is before, or null
+    /// @return for [#frames] and [#noteLength]
+    long poll(@Nullable MemorySegment into) {
+        long all = 0;
         for (LaneState s : lanes.all()) {
             if (s.quietPolls > QUIET && (++s.skipped & SKIP) != 0) {
                 continue; // looking at a stream costs a system call
             }
-            int n = poll(s);
-            if (n > 0) {
+            long polled = poll(s, noteLength(all) < 0 ? into : null);
+            all += polled;
+            if (polled != 0) {
                 s.quietPolls = 0;
-                frames += n;
             } else if (s.index > 0) {
                 s.quietPolls++;
             }
         }
-        return frames;
+        return all;
     }
 
-    private int poll(LaneState s) {
+    /// @return how many frames a poll has taken in
+    static int frames(long polled) {
+        return (int) polled;
+    }
+
+    /// @return length of the notification that a poll has taken, or -1
+    static int noteLength(long polled) {
+        return (int) (polled >>> 32) - 1;
+    }
+
+    private long poll(LaneState s, @Nullable MemorySegment into) {
         if (s.dead || !s.pollToken.tryTake()) {
             return 0;
         }
-        int n;
-        boolean acknowledge;
+        int n = 0;
+        long note = 0;
+        boolean acknowledge = false;
         boolean woken = false;
         try {
             if (s.closed) {
                 return 0;
             }
+            s.inbound.want(into);
             n = s.lane.poll(s.inbound, BATCH);
             if (n > 0 && s.parked) {
                 Watch.unpark(s);
@@ -108,13 +125,13 @@ final class LaneKeeper {
             }
         } catch (RuntimeException e) {
             broken(s, e);
-            return 0;
         } finally {
+            note = s.inbound.wanted();
             s.pollToken.release();
         }
         if (n == Lane.DEAD) {
             died(s);
-            return 0;
+            n = 0;
         }
         if (acknowledge) {
             lock.lock();
@@ -129,7 +146,7 @@ final class LaneKeeper {
             // behind, such as a confirmation.
             connection.endpoint().progress().attend(connection);
         }
-        return n;
+        return note << 32 | n;
     }
 
     /// Whether the peer should hear how far it came: when it waits, when much has piled up, or when
@@ -410,8 +427,7 @@ final class LaneKeeper {
     }
 
     /// A refusal of a lane has become known: the answer to a fence may have waited for it. Under
-    /// the
-    /// lock.
+    /// the lock.
     void known(LaneState s) {
         if (s.fenceOwed) {
             burials = true;

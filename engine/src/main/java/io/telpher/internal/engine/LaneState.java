@@ -1,6 +1,7 @@
 package io.telpher.internal.engine;
 
 import io.telpher.ConnectionMetrics;
+import io.telpher.internal.memory.Raw;
 import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Lane;
 import java.lang.foreign.Arena;
@@ -51,7 +52,9 @@ final class LaneState {
     final Inbound inbound;
 
     // --- guarded by the send token
-    final MemorySegment header;
+
+    /// Address of the header of the frame that is encoded.
+    final long header;
     private @Nullable MemorySegment staging;
     MemorySegment payload = MemorySegment.NULL;
     long payloadOffset;
@@ -98,6 +101,10 @@ final class LaneState {
     volatile long reported;
     long framesReceived;
     long bytesReceived;
+
+    /// Notifications that went past the queue, straight to who waited for them.
+    long notesTaken;
+
     long unreportedBytes;
     boolean urgent;
 
@@ -171,10 +178,25 @@ final class LaneState {
         this.index = index;
         this.sendToken = new Token(platform);
         this.pollToken = new Token(platform);
-        this.header = arena.allocate(Lane.HEADER, Lane.HEADER);
+        this.header = arena.allocate(Lane.HEADER, Lane.HEADER).address();
         this.inbound = new Inbound(connection, this);
         Arrays.fill(kinds, Sent.NOP);
         this.heardAt = platform.nanoTime();
+    }
+
+    /// Writes the first fields of the header. Under the send token.
+    void start(int type, int flags, int count, int length, long transfer) {
+        Frame.start(Raw.ALL, header, type, flags, count, length, transfer);
+    }
+
+    /// Adds flags to the header. Under the send token.
+    void addFlags(int flags) {
+        Frame.addFlags(Raw.ALL, header, flags);
+    }
+
+    /// Sets a field of the header. Under the send token.
+    void set(int field, long value) {
+        Frame.set(Raw.ALL, header, field, value);
     }
 
     MemorySegment staging(Arena arena) {
@@ -270,7 +292,7 @@ final class LaneState {
 
     /// Turns the frame that the lane has not taken into an empty one. Under the send token.
     void blank() {
-        Frame.start(header, Frame.NOP, 0, 0, 0, 0);
+        start(Frame.NOP, 0, 0, 0, 0);
         payloadLength = 0;
         payloadOwner = null;
         payload = MemorySegment.NULL;

@@ -156,7 +156,23 @@ final class Mailbox {
             outbound.enqueue(outbound.control(Frame.CREDIT, 0, 0, 0).with(Frame.C, 1));
             return true;
         }
-        bytesOwed += length + Credits.NOTE_OVERHEAD;
+        return owes(length + Credits.NOTE_OVERHEAD);
+    }
+
+    /// Notifications were taken before they came here.
+    ///
+    /// @param bytes what they cost
+    void owe(int bytes) {
+        lock.lock();
+        try {
+            owes(bytes);
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private boolean owes(int bytes) {
+        bytesOwed += bytes;
         if (bytesOwed >= Credits.NOTE_BYTES / 4) {
             outbound.enqueue(outbound.control(Frame.CREDIT, 0, 0, 0).with(Frame.B, bytesOwed));
             bytesOwed = 0;

@@ -91,25 +91,27 @@ final class NotificationQueue {
         return first == null ? 0 : first.length;
     }
 
-    /// Takes the first.
+    /// Takes the first. It stays when `into` is not accessible.
     ///
     /// @return whether it was a large one
     boolean take(MemorySegment into) {
         int length = peekInt();
-        skip(4);
-        count = --entries;
-        if (length == LARGE) {
-            byte[] payload = large.removeFirst();
+        byte[] payload = length == LARGE ? large.peekFirst() : null;
+        if (payload != null) {
             MemorySegment.copy(payload, 0, into, ValueLayout.JAVA_BYTE, 0, payload.length);
-            return true;
+            large.removeFirst();
+            skip(4);
+        } else {
+            int start = head + 4 & ring.length - 1;
+            int first = Math.min(length, ring.length - start);
+            MemorySegment.copy(ring, start, into, ValueLayout.JAVA_BYTE, 0, first);
+            if (first < length) {
+                MemorySegment.copy(ring, 0, into, ValueLayout.JAVA_BYTE, first, length - first);
+            }
+            skip(4 + padded(length));
         }
-        int first = Math.min(length, ring.length - head);
-        MemorySegment.copy(ring, head, into, ValueLayout.JAVA_BYTE, 0, first);
-        if (first < length) {
-            MemorySegment.copy(ring, 0, into, ValueLayout.JAVA_BYTE, first, length - first);
-        }
-        skip(padded(length));
-        return false;
+        count = --entries;
+        return payload != null;
     }
 
     private void skip(int n) {

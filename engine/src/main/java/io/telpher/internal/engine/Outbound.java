@@ -1,11 +1,11 @@
 package io.telpher.internal.engine;
 
 import io.telpher.Connection;
+import io.telpher.internal.memory.Raw;
 import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Lane;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
 import java.util.ArrayDeque;
 import org.jspecify.annotations.Nullable;
 
@@ -171,11 +171,11 @@ final class Outbound {
                 s.pingDue = false;
             }
             Encoder.noPayload(s);
-            Frame.start(s.header, type, 0, 0, 0, 0);
+            s.start(type, 0, 0, 0, 0);
             confirm(s);
             return true;
         }
-        if (leads) {
+        if (leads && urgentWork.isSet()) {
             ControlFrame signal = signals.pollFirst();
             if (signal != null) {
                 copyControl(s, signal);
@@ -191,9 +191,9 @@ final class Outbound {
                     if (upTo > other.reported && !other.lane.confirmsNatively()) {
                         other.reported = upTo;
                         Encoder.noPayload(s);
-                        Frame.start(s.header, Frame.APPLIED, 0, 0, 0, 0);
-                        Frame.set(s.header, Frame.A, other.index);
-                        Frame.set(s.header, Frame.B, upTo);
+                        s.start(Frame.APPLIED, 0, 0, 0, 0);
+                        s.set(Frame.A, other.index);
+                        s.set(Frame.B, upTo);
                         confirm(s);
                         return true;
                     }
@@ -231,6 +231,25 @@ final class Outbound {
         return false;
     }
 
+    /// Encodes a notification, which is in no queue, if nothing is before it. Under the lock and
+    /// the send token.
+    boolean atOnce(Operation note, LaneState s) {
+        if (urgentWork.isSet()
+                || shortQueue.isFilled()
+                || resending.hasWork()
+                || s.pingDue
+                || s.sent - s.acked >= LaneState.WINDOW
+                || note.noteLength > SHORT_NOTE
+                || !credits.mayNotifyNow(note)) {
+            return false;
+        }
+        encoder.tail(note, s, false);
+        note.tailSent = true;
+        remember(s, LaneState.Sent.TAIL, note, 0, 0);
+        confirm(s);
+        return true;
+    }
+
     /// Every frame says how far its lane was applied, which spares the peer a look at the word of
     /// lanes that have one.
     private void confirm(LaneState s) {
@@ -238,11 +257,11 @@ final class Outbound {
         if (upTo > s.reported) {
             s.reported = upTo;
         }
-        Frame.set(s.header, Frame.CONFIRM, upTo);
+        s.set(Frame.CONFIRM, upTo);
     }
 
     static void copyControl(LaneState s, ControlFrame frame) {
-        MemorySegment.copy(frame.header, 0, s.header, 0, Lane.HEADER);
+        MemorySegment.copy(frame.header, 0, Raw.ALL, s.header, Lane.HEADER);
         Encoder.noPayload(s);
         MemorySegment payload = frame.payload;
         if (frame.length > 0 && payload != null) {
@@ -367,7 +386,7 @@ final class Outbound {
                 && queue == shortQueue
                 && op.noteLength <= SHORT_NOTE) {
             // One frame, and its tail right behind it on the same lane: order is enough.
-            addFlags(s, Frame.COUNTED);
+            s.addFlags(Frame.COUNTED);
             op.carrier = s;
             op.stage = Operation.Stage.TAIL;
             return true;
@@ -384,14 +403,10 @@ final class Outbound {
     /// Marks the frame that ends the data of an operation.
     static void markLast(Operation op, LaneState s) {
         switch (op.kind) {
-            case SERVE -> addFlags(s, Frame.COUNTED);
+            case SERVE -> s.addFlags(Frame.COUNTED);
             case READ -> {}
-            default -> addFlags(s, Frame.URGENT);
+            default -> s.addFlags(Frame.URGENT);
         }
-    }
-
-    private static void addFlags(LaneState s, int flags) {
-        s.header.set(ValueLayout.JAVA_BYTE, 1, (byte) (Frame.flags(s.header, 0) | flags));
     }
 
     long cut(Operation op, LaneState s, long at, long limit) {

@@ -73,8 +73,12 @@ final class Posting {
                                 transfer.ended(Connection.FAILED, RemoteQuiet.YES, 0, "", why);
                         throw e;
                     }
-                    viaWindow = start(op, entered);
-                    claimed = pump.claim();
+                    if (op.kind == Operation.Kind.NOTIFY) {
+                        claimed = startNote(op);
+                    } else {
+                        viaWindow = start(op, entered);
+                        claimed = pump.claim(null);
+                    }
                 }
             } finally {
                 lock.unlock();
@@ -217,10 +221,7 @@ final class Posting {
             endings.revoke(op, Connection.STALE, "its local region is closed");
             return false;
         }
-        TelpherException over = connection.failure();
-        if (over != null) {
-            op.error = over;
-            endings.revoke(op, Failures.reason(over), "");
+        if (endsAtOnce(op)) {
             return false;
         }
         switch (op.kind) {
@@ -237,10 +238,6 @@ final class Posting {
                 op.path = connection.lanes.path();
                 outbound.enqueue(op);
             }
-            case NOTIFY -> {
-                op.path = connection.lanes.path();
-                outbound.advanceWrite(op);
-            }
             case SEND -> {
                 op.path = connection.lanes.path();
                 matcher.postSend(op);
@@ -252,6 +249,33 @@ final class Posting {
             default -> throw new IllegalStateException("not posted by callers: " + op.kind);
         }
         return false;
+    }
+
+    /// Sets a filled notification in motion: encodes it at once, if nothing is before it. Under the
+    /// lock; [#goOn] must follow without it.
+    ///
+    /// @return the lane that it goes out on, or null
+    @Nullable LaneState startNote(Operation op) {
+        op.setState(Operation.PENDING);
+        if (endsAtOnce(op)) {
+            return null;
+        }
+        op.path = connection.lanes.path();
+        LaneState claimed = pump.claim(op);
+        if (claimed == null) {
+            outbound.advanceWrite(op);
+            claimed = pump.claim(null);
+        }
+        return claimed;
+    }
+
+    private boolean endsAtOnce(Operation op) {
+        TelpherException over = connection.failure();
+        if (over != null) {
+            op.error = over;
+            endings.revoke(op, Failures.reason(over), "");
+        }
+        return over != null;
     }
 
     /// Carries on with a started operation, without lock and tokens.

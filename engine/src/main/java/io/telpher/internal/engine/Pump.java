@@ -1,6 +1,7 @@
 package io.telpher.internal.engine;
 
 import io.telpher.Connection;
+import io.telpher.internal.memory.Raw;
 import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Lane;
 import java.lang.invoke.VarHandle;
@@ -67,14 +68,15 @@ final class Pump {
     /// Lets the poster of a short operation send it itself: takes the first lane's send token, if
     /// it is free and nothing is left over there, and encodes the next frame. Under the lock.
     ///
+    /// @param note a notification that is in no queue, if it is to be the next frame
     /// @return the lane, for [#dispatch], or null
-    @Nullable LaneState claim() {
+    @Nullable LaneState claim(@Nullable Operation note) {
         LaneState s = lanes.control();
-        if (s == null || !outbound.hasShort() || !s.sendToken.tryTake()) {
+        if (s == null || (note == null && !outbound.hasShort()) || !s.sendToken.tryTake()) {
             return null;
         }
         if (!s.encoded && !s.blocked && !s.dirty && !s.staged && !s.dead) {
-            s.encoded = outbound.next(s);
+            s.encoded = note == null ? outbound.next(s) : outbound.atOnce(note, s);
             if (s.encoded) {
                 return s;
             }
@@ -146,7 +148,7 @@ final class Pump {
                 s.encoded = false;
                 s.dirty = true;
                 s.framesSent++;
-                s.bytesSent += s.payloadLength + Frame.inlined(s.header, 0);
+                s.bytesSent += s.payloadLength + Frame.inlined(Raw.ALL, s.header);
                 continue;
             }
             if (result == Lane.FULL) {
@@ -157,7 +159,7 @@ final class Pump {
                         s.encoded = false;
                         s.dirty = true;
                         s.framesSent++;
-                        s.bytesSent += s.payloadLength + Frame.inlined(s.header, 0);
+                        s.bytesSent += s.payloadLength + Frame.inlined(Raw.ALL, s.header);
                         continue;
                     }
                     lane.flush();
@@ -201,7 +203,7 @@ final class Pump {
 
     private static int send(LaneState s) {
         return s.lane.send(
-                s.header, 0, s.payload, s.payloadOffset, s.payloadLength, s.payloadOwner);
+                Raw.ALL, s.header, s.payload, s.payloadOffset, s.payloadLength, s.payloadOwner);
     }
 
     private long stopped(LaneState s, int result) {

@@ -5,6 +5,7 @@ import io.telpher.internal.wire.Frame;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.VarHandle;
+import org.jspecify.annotations.Nullable;
 
 /// What follows the bytes of a write: counter updates and notifications, large ones in parts. Used
 /// under the poll token of the lane that it belongs to, without the connection's lock.
@@ -12,16 +13,76 @@ final class Tails {
     private static final VarHandle WORD =
             ValueLayout.JAVA_LONG.withOrder(java.nio.ByteOrder.nativeOrder()).varHandle();
 
+    /// Credits of notifications that went past the queue are given back together. Few, since those
+    /// of a lane that falls silent stay here.
+    private static final int MOST_OWED = Credits.NOTE_BYTES / 64;
+
     private final ConnectionCore connection;
+    private final LaneState lane;
     private final Mailbox mailbox;
     private final Placing placing;
     private final Refusals refusals;
 
-    Tails(ConnectionCore connection, Placing placing, Refusals refusals) {
+    /// Where the thread that polls wants the next notification.
+    private @Nullable MemorySegment into;
+
+    /// 1 and the length of the one that went there, or 0.
+    private int taken;
+
+    /// What they cost that went past the queue.
+    private int bytesOwed;
+
+    Tails(ConnectionCore connection, LaneState lane, Placing placing, Refusals refusals) {
         this.connection = connection;
+        this.lane = lane;
         this.mailbox = connection.mailbox;
         this.placing = placing;
         this.refusals = refusals;
+    }
+
+    void want(@Nullable MemorySegment place) {
+        into = place;
+    }
+
+    int wanted() {
+        int result = taken;
+        taken = 0;
+        into = null;
+        return result;
+    }
+
+    /// The lane ends, or enough has piled up.
+    void giveCredit() {
+        mailbox.owe(bytesOwed);
+        bytesOwed = 0;
+    }
+
+    private void notified(MemorySegment from, long at, int length) {
+        if (!takeAtOnce(from, at, length)) {
+            mailbox.notified(from, at, length);
+        }
+    }
+
+    /// Spares a notification the way through the queue: the thread that polls waits for it, and
+    /// whoever else does will find nothing there.
+    private boolean takeAtOnce(MemorySegment from, long at, int length) {
+        MemorySegment place = into;
+        if (place == null || length > place.byteSize() || !mailbox.isEmpty()) {
+            return false;
+        }
+        into = null;
+        try {
+            MemorySegment.copy(from, at, place, 0, length);
+        } catch (RuntimeException e) {
+            return false; // not accessible: the thread finds out when it takes it from the queue
+        }
+        taken = 1 + length;
+        lane.notesTaken++;
+        bytesOwed += length + Credits.NOTE_OVERHEAD;
+        if (bytesOwed >= MOST_OWED) {
+            giveCredit();
+        }
+        return true;
     }
 
     /// Applies a tail: raises the counter, notifies.
@@ -65,9 +126,9 @@ final class Tails {
                 connection.violated("an inline notification of " + n + " bytes");
                 return;
             }
-            mailbox.notified(h, at + Frame.A, n);
+            notified(h, at + Frame.A, n);
         } else {
-            mailbox.notified(p, pAt, length);
+            notified(p, pAt, length);
         }
     }
 

@@ -91,7 +91,7 @@ final class Tokens {
             op.allow(connection.defaultDeadline);
             token = op.token();
             viaWindow = posting.start(op, entered);
-            claimed = pump.claim();
+            claimed = pump.claim(null);
         } finally {
             lock.unlock();
         }
@@ -142,9 +142,7 @@ final class Tokens {
                 throw e;
             }
             token = op.token();
-            boolean direct = posting.start(op, true);
-            assert !direct;
-            claimed = pump.claim();
+            claimed = posting.startNote(op);
         } finally {
             lock.unlock();
         }

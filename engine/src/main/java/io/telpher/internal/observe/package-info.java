@@ -3,8 +3,7 @@
 /// The progress thread writes a snapshot of all endpoints into an anonymous file, about once a
 /// second ([MetricsPage]). A reader finds that file among the descriptors of the process
 /// ([MetricsReader]), so that the kernel decides who may look, nothing has a name in any folder,
-// and
-/// nothing is left when the process is killed.
+/// and nothing is left when the process is killed.
 ///
 /// ```
 /// offset 0        magic (8 bytes), version (4), 0 (4), sequence (8)

@@ -184,17 +184,18 @@ public final class Frame {
 
     private Frame() {}
 
-    /// Writes the first 24 bytes of a header. The other fields keep what they had.
+    /// Writes the first 24 bytes of a header, but for the confirmation. The other fields keep what
+    /// they had.
     public static void start(
-            MemorySegment h, int type, int flags, int count, int length, long transfer) {
+            MemorySegment h, long at, int type, int flags, int count, int length, long transfer) {
         h.set(
                 LONG,
-                0,
+                at,
                 (type & 0xffL)
                         | (flags & 0xffL) << 8
                         | (count & 0xffffL) << 16
                         | (long) length << 32);
-        h.set(LONG, TRANSFER, transfer);
+        h.set(LONG, at + TRANSFER, transfer);
     }
 
     /// @return the type
@@ -228,8 +229,13 @@ public final class Frame {
     }
 
     /// Sets a long field.
-    public static void set(MemorySegment h, int field, long value) {
-        h.set(LONG, field, value);
+    public static void set(MemorySegment h, long at, int field, long value) {
+        h.set(LONG, at + field, value);
+    }
+
+    /// Adds to the flags.
+    public static void addFlags(MemorySegment h, long at, int flags) {
+        h.set(JAVA_BYTE, at + 1, (byte) (flags(h, at) | flags));
     }
 
     /// Packs a region's index and generation into one field.

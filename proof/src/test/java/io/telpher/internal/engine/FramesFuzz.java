@@ -197,9 +197,9 @@ public final class FramesFuzz {
                                     ? READABLE.remote()
                                     : region == CLOSED ? GONE : null;
             if (memory != null) {
-                Frame.set(header, Frame.A, Frame.region(memory.region(), memory.generation()));
+                Frame.set(header, 0, Frame.A, Frame.region(memory.region(), memory.generation()));
                 if (Frame.field(header, 0, Frame.B) == KEY) {
-                    Frame.set(header, Frame.B, memory.key());
+                    Frame.set(header, 0, Frame.B, memory.key());
                 }
             }
         }

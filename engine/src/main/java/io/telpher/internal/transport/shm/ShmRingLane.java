@@ -1,9 +1,9 @@
 package io.telpher.internal.transport.shm;
 
-import static java.lang.foreign.ValueLayout.JAVA_LONG;
 import static java.lang.foreign.ValueLayout.JAVA_LONG_UNALIGNED;
 
 import io.telpher.internal.ffi.linux.EventFd;
+import io.telpher.internal.memory.Raw;
 import io.telpher.spi.Lane;
 import io.telpher.spi.Placement;
 import io.telpher.spi.Receiver;
@@ -38,14 +38,18 @@ final class ShmRingLane implements Lane {
     /// the ring, where the peer could still change them between a check and the use.
     private final MemorySegment buffer;
 
-    /// The private copy of the header of the frame that is being taken in, for the same reason.
-    private final MemorySegment header;
-
     private final Arena arena = Arena.ofShared();
 
-    // Replaced by an empty segment at the end, so that a late caller gets an exception.
-    private MemorySegment in;
-    private MemorySegment out;
+    /// Both rings, for payloads.
+    private final MemorySegment inbound;
+
+    private final MemorySegment outbound;
+
+    // Addresses of the rings and of the private copy of the header of the frame that is being taken
+    // in, which must not change between a check and the use; 0 once the lane is closed.
+    private long in;
+    private long out;
+    private long header;
 
     // Producer, under the send token. Positions count bytes since the start and never wrap.
 
@@ -85,9 +89,11 @@ final class ShmRingLane implements Lane {
 
     ShmRingLane(ShmLink link) {
         this.link = link;
-        in = link.inbound().segment();
-        out = link.outbound().segment();
-        header = arena.allocate(HEADER, 64);
+        inbound = link.inbound().segment();
+        outbound = link.outbound().segment();
+        in = inbound.address();
+        out = outbound.address();
+        header = arena.allocate(HEADER, 64).address();
         buffer = arena.allocate(MAX_PAYLOAD, 64);
     }
 
@@ -131,20 +137,20 @@ final class ShmRingLane implements Lane {
         if (!hasRoom(bytes)) {
             return failure != null ? DEAD : FULL;
         }
-        MemorySegment ring = out;
+        long ring = out;
         long start = RingMemory.at(tail);
         if (length > 0) {
-            MemorySegment.copy(payload, offset, ring, start + HEADER, length);
+            MemorySegment.copy(payload, offset, outbound, start + HEADER, length);
         }
-        for (long i = 8; i < HEADER; i += 8) {
-            ring.set(JAVA_LONG, start + i, source.get(JAVA_LONG_UNALIGNED, at + i));
+        for (int i = 8; i < HEADER; i += 8) {
+            Words.set(ring + start + i, source.get(JAVA_LONG_UNALIGNED, at + i));
         }
         long next = tail + bytes;
         if (zeroedTo <= next) {
-            ring.set(JAVA_LONG, RingMemory.at(next), 0L);
+            Words.set(ring + RingMemory.at(next), 0);
             zeroedTo = next + RingMemory.ALIGNMENT;
         }
-        Words.WORD.setRelease(ring, start, source.get(JAVA_LONG_UNALIGNED, at));
+        Words.setRelease(ring + start, source.get(JAVA_LONG_UNALIGNED, at));
         tail = next;
         unflushed = true;
         return OK;
@@ -164,7 +170,7 @@ final class ShmRingLane implements Lane {
         if (tail + needed - freeHead > RingMemory.DATA) {
             // Ask first, then look again: the consumer publishes its position first and then looks
             // whether somebody asked.
-            Words.WORD.setVolatile(out, RingMemory.WAITING, 1L);
+            Words.setVolatile(out + RingMemory.WAITING, 1);
             VarHandle.fullFence();
             if (!readHead()) {
                 return false;
@@ -190,7 +196,7 @@ final class ShmRingLane implements Lane {
     ///
     /// @return false when it cannot be there: the lane is dead
     private boolean readHead() {
-        long position = (long) Words.WORD.getAcquire(out, RingMemory.HEAD);
+        long position = Words.getAcquire(out + RingMemory.HEAD);
         if (position < freeHead || position > tail || position % RingMemory.ALIGNMENT != 0) {
             fail(
                     "process %d claims to have read up to %d of %d bytes, after %d"
@@ -205,7 +211,7 @@ final class ShmRingLane implements Lane {
     /// sleeps, once for the whole batch.
     @Override
     public int flush() {
-        if (unflushed) {
+        if (unflushed && out != 0) {
             unflushed = false;
             ringIfParked();
             zeroAhead();
@@ -217,7 +223,7 @@ final class ShmRingLane implements Lane {
     private void zeroAhead() {
         long to = Math.min(tail + ZEROED_AHEAD, freeHead + RingMemory.DATA);
         while (zeroedTo < to) {
-            out.set(JAVA_LONG, RingMemory.at(zeroedTo), 0L);
+            Words.set(out + RingMemory.at(zeroedTo), 0);
             zeroedTo += RingMemory.ALIGNMENT;
         }
     }
@@ -226,8 +232,8 @@ final class ShmRingLane implements Lane {
     private void ringIfParked() {
         VarHandle.fullFence();
         // A plain look first: the compare-and-set would take the line away from the other side.
-        if ((long) Words.WORD.getOpaque(out, RingMemory.PARKED) != 0
-                && Words.WORD.compareAndSet(out, RingMemory.PARKED, 1L, 0L)) {
+        if (Words.getOpaque(out + RingMemory.PARKED) != 0
+                && Words.compareAndSet(out + RingMemory.PARKED, 1, 0)) {
             link.ringPeer();
         }
     }
@@ -246,7 +252,7 @@ final class ShmRingLane implements Lane {
         String lost = link.lost();
         int frames = 0;
         while (frames < limit) {
-            long word = (long) Words.WORD.getAcquire(in, RingMemory.at(head));
+            long word = Words.getAcquire(in + RingMemory.at(head));
             if (word == 0) {
                 break;
             }
@@ -257,12 +263,12 @@ final class ShmRingLane implements Lane {
         }
         if (frames > 0) {
             // Cheap while the producer does not read it, which it does once per lap at most.
-            Words.WORD.setRelease(in, RingMemory.HEAD, head);
+            Words.setRelease(in + RingMemory.HEAD, head);
         }
         // No fence before this look: a request that it misses is seen by the next call, or by
         // park(), which does make one. A producer is woken for a quarter of the ring or for all of
         // it, not for every record.
-        if ((long) Words.WORD.getOpaque(in, RingMemory.WAITING) != 0
+        if (Words.getOpaque(in + RingMemory.WAITING) != 0
                 && (frames < limit || head - announcedHead >= RingMemory.DATA / 4)) {
             announceSpace();
         }
@@ -282,7 +288,7 @@ final class ShmRingLane implements Lane {
     /// Answers a producer that waits for space, and lets go of whatever else it may sleep for.
     private void announceSpace() {
         announcedHead = head;
-        Words.WORD.setOpaque(in, RingMemory.WAITING, 0L);
+        Words.setOpaque(in + RingMemory.WAITING, 0);
         unannounced = false;
         ringIfParked();
     }
@@ -298,34 +304,33 @@ final class ShmRingLane implements Lane {
                             .formatted(link.pid(), length, MAX_PAYLOAD));
             return false;
         }
-        MemorySegment ring = in;
         long start = RingMemory.at(head);
-        header.set(JAVA_LONG, 0, word);
-        for (long i = 8; i < HEADER; i += 8) {
-            header.set(JAVA_LONG, i, ring.get(JAVA_LONG, start + i));
+        Words.set(header, word);
+        for (int i = 8; i < HEADER; i += 8) {
+            Words.set(header + i, Words.get(in + start + i));
         }
         placement.discard();
-        if (!receiver.begin(header, 0, placement)) {
+        if (!receiver.begin(Raw.ALL, header, placement)) {
             fail("process %d sent a frame header that makes no sense".formatted(link.pid()));
             return false;
         }
         if (length > 0) {
             switch (placement.mode()) {
-                case INTO -> copyInto(ring, start + HEADER, length);
-                case BUFFER -> MemorySegment.copy(ring, start + HEADER, buffer, 0, length);
+                case INTO -> copyInto(start + HEADER, length);
+                case BUFFER -> MemorySegment.copy(inbound, start + HEADER, buffer, 0, length);
                 case DISCARD -> {}
             }
         }
         head += RingMemory.recordBytes(length);
-        receiver.end(header, 0, buffer, 0, placement);
+        receiver.end(Raw.ALL, header, buffer, 0, placement);
         return true;
     }
 
     /// Copies to the destination; one that the program has closed costs its own transfer, not the
     /// lane.
-    private void copyInto(MemorySegment ring, long at, int length) {
+    private void copyInto(long at, int length) {
         try {
-            MemorySegment.copy(ring, at, placement.segment(), placement.offset(), length);
+            MemorySegment.copy(inbound, at, placement.segment(), placement.offset(), length);
         } catch (IllegalStateException e) {
             Object owner = placement.owner();
             if (owner != null) {
@@ -349,13 +354,18 @@ final class ShmRingLane implements Lane {
     /// so that an answer to what was just received leaves without waiting for it.
     @Override
     public void confirm(long sequence) {
-        Words.WORD.setRelease(in, RingMemory.APPLIED, sequence);
+        if (in == 0) {
+            return;
+        }
+        Words.setRelease(in + RingMemory.APPLIED, sequence);
         unannounced = true;
     }
 
     @Override
     public long confirmed() {
-        seenConfirmed = (long) Words.WORD.getAcquire(out, RingMemory.APPLIED);
+        if (out != 0) {
+            seenConfirmed = Words.getAcquire(out + RingMemory.APPLIED);
+        }
         return seenConfirmed;
     }
 
@@ -378,26 +388,26 @@ final class ShmRingLane implements Lane {
         if (failure != null) {
             return false;
         }
-        Words.WORD.setOpaque(in, RingMemory.PARKED, 1L);
+        Words.setOpaque(in + RingMemory.PARKED, 1);
         VarHandle.fullFence();
         long needed = wanted;
         if (needed != 0) {
             // After PARKED is seen by all: a consumer that clears an older WAITING looks at PARKED
             // after that, so either this request stays or the doorbell rings.
-            Words.WORD.setOpaque(out, RingMemory.WAITING, 1L);
+            Words.setOpaque(out + RingMemory.WAITING, 1);
             VarHandle.fullFence();
         }
-        boolean waiting = (long) Words.WORD.getOpaque(in, RingMemory.WAITING) != 0;
+        boolean waiting = Words.getOpaque(in + RingMemory.WAITING) != 0;
         if (unannounced || waiting) {
             announceSpace();
         }
-        if ((long) Words.WORD.getAcquire(in, RingMemory.at(head)) == 0
-                && (long) Words.WORD.getAcquire(out, RingMemory.APPLIED) == seenConfirmed
+        if (Words.getAcquire(in + RingMemory.at(head)) == 0
+                && Words.getAcquire(out + RingMemory.APPLIED) == seenConfirmed
                 && link.lost() == null
                 && !hasRoomSince(needed)) {
             return true;
         }
-        Words.WORD.setOpaque(in, RingMemory.PARKED, 0L);
+        Words.setOpaque(in + RingMemory.PARKED, 0);
         return false;
     }
 
@@ -405,15 +415,17 @@ final class ShmRingLane implements Lane {
     /// move at the same time; then its next look decides.
     private boolean hasRoomSince(long needed) {
         return needed != 0
-                && tail + needed - (long) Words.WORD.getAcquire(out, RingMemory.HEAD)
-                        <= RingMemory.DATA;
+                && tail + needed - Words.getAcquire(out + RingMemory.HEAD) <= RingMemory.DATA;
     }
 
     /// Always drains: a ring of the bell that came too late for its sleep would end the next one,
     /// and with a bell that stays readable there would be no sleep at all.
     @Override
     public void unpark() {
-        Words.WORD.setOpaque(in, RingMemory.PARKED, 0L);
+        if (in == 0) {
+            return;
+        }
+        Words.setOpaque(in + RingMemory.PARKED, 0);
         long unused = EventFd.drain(link.doorbell());
     }
 
@@ -437,12 +449,13 @@ final class ShmRingLane implements Lane {
 
     @Override
     public void close() {
-        if (in.byteSize() == 0) {
+        if (in == 0) {
             return;
         }
         fail("closed");
-        in = MemorySegment.NULL;
-        out = MemorySegment.NULL;
+        in = 0;
+        out = 0;
+        header = 0;
         arena.close();
         link.laneClosed();
     }
