@@ -12,10 +12,14 @@ import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import io.telpher.TransferState;
 import java.lang.foreign.MemorySegment;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
 /// A peer that does nothing for a while: transfers end in time and touch nothing afterwards, and
@@ -325,6 +329,52 @@ abstract class DeadlineContract extends Contract {
         // What was on its way may still arrive: that is what `UNKNOWN` says.
         sleep(500);
         checkSurvival(target);
+    }
+
+    /// Nobody waits here: the progress thread alone has lanes that take nothing, and confirmations
+    /// that it cannot send.
+    @Test
+    void theProgressThreadSleepsWhileLanesAreFull() throws InterruptedException {
+        prepareMemory(3);
+        RemoteMemory target = remote("target", Kind.FOREIGN, SIZE);
+        byte[] mine = here.region("received").remote().toBytes();
+        int size = 60_000;
+        for (int round = 0; round < 2; round++) {
+            CountDownLatch ended = new CountDownLatch(300);
+            CompletableFuture<Boolean> theirs =
+                    peer.begin(
+                            self -> {
+                                long end = System.nanoTime() + DEADLINE.toNanos();
+                                while (System.nanoTime() < end) {
+                                    self.write("target", 0, size, RemoteMemory.ofBytes(mine))
+                                            .assertDone(size);
+                                }
+                            });
+            sleep(50);
+            process().stop();
+            for (int i = 0; i < 300; i++) {
+                connection()
+                        .write(here.slice("written", 0, size), target)
+                        .onEnd(transfer -> ended.countDown());
+            }
+            sleep(200);
+            long before = progressCpu();
+            sleep(500);
+            assertThat(progressCpu() - before).as("ns of CPU").isLessThan(250_000_000);
+            process().go();
+            assertThat(ended.await(20, TimeUnit.SECONDS)).isTrue();
+            Peer.result(theirs);
+        }
+        checkSurvival(target);
+    }
+
+    /// @return nanoseconds that the progress thread of this process has used
+    private static long progressCpu() {
+        ThreadMXBean threads = ManagementFactory.getThreadMXBean();
+        return Thread.getAllStackTraces().keySet().stream()
+                .filter(thread -> thread.getName().equals("telpher-progress"))
+                .mapToLong(thread -> threads.getThreadCpuTime(thread.threadId()))
+                .sum();
     }
 
     @Test

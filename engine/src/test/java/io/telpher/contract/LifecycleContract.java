@@ -8,6 +8,7 @@ import io.telpher.MemoryRegion;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
+import io.telpher.TransferOptions;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
@@ -57,6 +58,78 @@ abstract class LifecycleContract extends Contract {
                 .isInstanceOfAny(TelpherException.Closed.class, TelpherException.PeerLost.class);
         assertThat(connection().isOpen()).isFalse();
         within(LIMIT, connection()::close);
+    }
+
+    /// The peer's last words are its confirmations.
+    @Test
+    void whatThePeerHadTakenWhenItClosedIsDone() {
+        for (int round = 0; round < Scale.count(20); round++) {
+            int size = Scale.size(random, 1, 1 << 20);
+            MemoryRegion local = region("local", Kind.FOREIGN, size);
+            RemoteMemory target = remote("target", Kind.FOREIGN, size);
+            remote("inbox", Kind.FOREIGN, size);
+            TransferOptions options =
+                    TransferOptions.DEFAULTS.withNotification(Bytes.off(size % 5000, 1));
+            List<Transfer> transfers =
+                    List.of(
+                            connection().write(local.all(), target, options),
+                            connection().send(1, local.all()));
+            peer.tell(
+                    self -> {
+                        MemoryRegion inbox = self.region("inbox");
+                        Outcome.of(self.connection().receive(1, inbox.all())).assertDone(size);
+                        self.connection().awaitNotification(Participant.LIMIT);
+                        self.closeConnection();
+                    });
+            transfers.forEach(transfer -> Outcome.of(transfer).assertDone(size));
+            reconnect();
+            release();
+        }
+    }
+
+    @Test
+    void bothSidesCloseInTheMiddleOfEverything() {
+        int size = 4 << 20;
+        for (int round = 0; round < Scale.count(10); round++) {
+            for (String name : new String[] {"source", "inbox", "target"}) {
+                region(name, Kind.MAIN[round % 2], size);
+                remote(name, Kind.MAIN[round % 2], size);
+            }
+            byte[] mine = here.region("target").remote().toBytes();
+            byte[] theirs = peer.run(self -> self.region("target").remote().toBytes());
+            int delay = random.nextInt(3000);
+            int later = random.nextInt(3000);
+            CompletableFuture<Boolean> there = peer.begin(self -> postAndClose(self, mine, delay));
+            postAndClose(here, theirs, later);
+            Peer.result(there);
+            reconnect();
+            release();
+        }
+    }
+
+    /// Posts everything, goes away after some microseconds, and checks that all has ended.
+    private static void postAndClose(Participant self, byte[] target, int delay) {
+        RemoteMemory remote = RemoteMemory.ofBytes(target);
+        Connection c = self.connection();
+        List<Transfer> transfers = new ArrayList<>();
+        try {
+            transfers.add(c.write(self.region("source").all(), remote));
+            transfers.add(c.receive(1, self.region("inbox").all()));
+            transfers.add(c.send(1, self.region("source").all()));
+            transfers.add(c.read(self.region("source").all(), remote));
+            LockSupport.parkNanos(delay * 1000L);
+        } catch (TelpherException.PeerLost e) {
+            // The other side was quicker.
+        }
+        within(LIMIT, c::close);
+        for (Transfer transfer : transfers) {
+            assertThat(transfer.state().isTerminal()).as("%s", transfer).isTrue();
+            if (transfer.error() != null) {
+                assertThat(transfer.error())
+                        .isInstanceOfAny(
+                                TelpherException.Closed.class, TelpherException.PeerLost.class);
+            }
+        }
     }
 
     @Test

@@ -9,12 +9,15 @@ import io.telpher.MemorySlices;
 import io.telpher.RemoteMemory;
 import io.telpher.RemoteSlices;
 import io.telpher.TelpherException;
+import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import java.io.Serializable;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.function.IntFunction;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -236,6 +239,56 @@ abstract class VectorContract extends Contract {
         Outcome.of(connection().write(strided, remoteHalves, TransferOptions.DEFAULTS))
                 .assertDone(total);
         peer.tell(self -> checkStrided(self, "remote", 1, halves, seed));
+    }
+
+    /// What is packed for a full lane waits in the lane's staging buffer: nothing else may be packed
+    /// there meanwhile.
+    @Test
+    void piecesThatWaitForAFullLaneStayAsTheyAre() {
+        int large = 1 << 20;
+        int piece = 1024;
+        int[] places = IntStream.range(0, 700).toArray();
+        for (int i = places.length - 1; i > 0; i--) {
+            int other = random.nextInt(i + 1);
+            int place = places[i];
+            places[i] = places[other];
+            places[other] = place;
+        }
+        long slot = large + (long) piece * places.length;
+        MemoryRegion local = region("local", Kind.FOREIGN, 16 * slot);
+        RemoteMemory remote = remote("remote", Kind.FOREIGN, local.size());
+        List<MemorySlices> near = new ArrayList<>();
+        List<RemoteSlices> far = new ArrayList<>();
+        for (long at = 0; at < local.size(); at += slot) {
+            List<RemoteMemory> pieces = new ArrayList<>(List.of(remote.slice(at, large)));
+            for (int place : places) {
+                pieces.add(remote.slice(at + large + (long) piece * place, piece));
+            }
+            near.add(MemorySlices.of(local.slice(at, slot)));
+            far.add(RemoteSlices.of(pieces));
+        }
+        long seed = random.nextLong();
+        here.fill("local", 0, local.size(), seed);
+        runAll(i -> connection().write(near.get(i), far.get(i), TransferOptions.DEFAULTS));
+        peer.tell(
+                self -> {
+                    MemorySegment memory = self.segment("remote");
+                    for (long at = 0; at < memory.byteSize(); at += slot) {
+                        Content.check(memory, at, large, seed, at);
+                        for (int i = 0; i < places.length; i++) {
+                            long to = at + large + (long) piece * places[i];
+                            Content.check(memory, to, piece, seed, at + large + (long) piece * i);
+                        }
+                    }
+                });
+        here.fill("local", 0, local.size(), STALE);
+        runAll(i -> connection().read(near.get(i), far.get(i), TransferOptions.DEFAULTS));
+        here.check("local", 0, local.size(), seed);
+    }
+
+    /// Posts sixteen transfers, all in flight at the same time.
+    private static void runAll(IntFunction<Transfer> post) {
+        IntStream.range(0, 16).mapToObj(post).toList().forEach(t -> Outcome.of(t).assertDone());
     }
 
     private static void fillStrided(Participant self, String name, long at, Form form, long seed) {

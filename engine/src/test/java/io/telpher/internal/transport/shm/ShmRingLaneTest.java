@@ -266,6 +266,37 @@ class ShmRingLaneTest {
         }
     }
 
+    /// A writer that met a full ring, and was answered before it slept, with too little.
+    @Test
+    void aWriterThatGoesToSleepAsksForSpaceAgain() throws Exception {
+        try (ShmHarness one = new ShmHarness();
+                ShmHarness two = new ShmHarness();
+                ShmHarness.Pair pair = ShmHarness.pair(one, two)) {
+            Lane left = pair.left().lane();
+            Lane right = pair.right().lane();
+            while (send(left, 1, 0) == Lane.OK) {}
+            assertThat(send(left, 2, left.maxPayload())).isEqualTo(Lane.FULL);
+            int quarter = (int) (RingMemory.DATA / 4 / RingMemory.recordBytes(0));
+            takeOneByOne(right, quarter);
+            assertThat(Poll.poll(left.descriptor(), Poll.POLLIN, 0)).as("sleeps not yet").isZero();
+            assertThat(left.park()).as("a quarter is not enough").isTrue();
+            takeOneByOne(right, quarter);
+            assertThat(Poll.poll(left.descriptor(), Poll.POLLIN, 0)).as("woken").isPositive();
+            left.unpark();
+            assertThat(left.park()).as("there is room").isFalse();
+            assertThat(send(left, 2, left.maxPayload())).isEqualTo(Lane.OK);
+            assertThat(left.park()).as("nothing is wanted any more").isTrue();
+            left.unpark();
+        }
+    }
+
+    /// Takes records so that the reader does not seem to be at the end of what there is.
+    private static void takeOneByOne(Lane lane, int count) {
+        for (int i = 0; i < count; i++) {
+            assertThat(lane.poll(collect(new ArrayList<>()), 1)).isEqualTo(1);
+        }
+    }
+
     @Test
     void aClosedLaneThrowsInsteadOfCrashing() throws Exception {
         try (ShmHarness one = new ShmHarness();
