@@ -22,12 +22,12 @@ import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.provider.ArgumentsSource;
 import org.opentest4j.TestAbortedException;
 
-/// Promises that hold on every path. Subclasses hold the tests of one topic; a test class for
-/// each path nests them all. Each runs in one process and between two.
+/// Promises that hold on every path. Subclasses hold the tests of one topic; [ContractTest] nests
+/// them all. Each runs in one process and between two.
 ///
 /// The tests of a class share two endpoints and a connection, and get a fresh connection when a
 /// test left a broken one behind.
-@ParameterizedClass(name = "{0}")
+@ParameterizedClass(name = "{0}", allowZeroInvocations = true)
 @ArgumentsSource(Setting.Provider.class)
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 @ExtendWith(Contract.Failures.class)
@@ -113,16 +113,17 @@ abstract class Contract {
         peer.tell(Participant::closeRegions);
     }
 
-    /// Remembers that a test failed: what it left behind must not disturb the next one.
+    /// Remembers that a test failed: what it left behind must not disturb the next one. And says
+    /// where, since reports name the method only.
     static final class Failures implements AfterTestExecutionCallback {
         @Override
         public void afterTestExecution(ExtensionContext context) {
-            boolean aborted =
-                    context.getExecutionException()
-                            .filter(e -> e instanceof TestAbortedException)
-                            .isPresent();
-            ((Contract) context.getRequiredTestInstance()).failed |=
-                    context.getExecutionException().isPresent() && !aborted;
+            Throwable error = context.getExecutionException().orElse(null);
+            if (error != null && !(error instanceof TestAbortedException)) {
+                Contract contract = (Contract) context.getRequiredTestInstance();
+                contract.failed = true;
+                error.addSuppressed(new Exception("on path " + contract.setting));
+            }
         }
     }
 

@@ -42,7 +42,7 @@ abstract class EnduranceContract extends Contract {
             source = region("source", Kind.TELPHER, 4 << 20);
             here.fill("source", 0, source.size(), random.nextLong());
             // A million for each path, whether it has one place or two.
-            int here = setting.path().crossesProcesses() ? 400_000 : 1_000_000;
+            int here = setting.path().places().contains(Place.TWO) ? 400_000 : 1_000_000;
             run(Scale.count(setting.place() == Place.ONE ? here : 600_000));
             peer.tell(self -> self.closeRegion("target"));
         }

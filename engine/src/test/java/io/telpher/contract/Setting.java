@@ -8,6 +8,7 @@ import java.lang.annotation.Retention;
 import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 import java.util.Arrays;
+import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.extension.ExtensionContext;
 import org.junit.jupiter.params.provider.Arguments;
@@ -19,14 +20,6 @@ import org.junit.jupiter.params.support.ParameterDeclarations;
 /// @param path the path
 /// @param place where the peer lives
 record Setting(TestPath path, Place place) {
-    /// The path of a test class that nests the contracts.
-    @Retention(RetentionPolicy.RUNTIME)
-    @Target(ElementType.TYPE)
-    @interface On {
-        /// @return the path
-        TestPath value();
-    }
-
     /// Where the peers of a contract live, for contracts that do not make sense everywhere.
     @Retention(RetentionPolicy.RUNTIME)
     @Target(ElementType.TYPE)
@@ -38,7 +31,7 @@ record Setting(TestPath path, Place place) {
 
     @Override
     public String toString() {
-        return path.path()
+        return path
                 + switch (place) {
                     case ONE -> " in one process";
                     case TWO -> " between two processes";
@@ -58,19 +51,24 @@ record Setting(TestPath path, Place place) {
         };
     }
 
-    /// Gives each contract class the settings of the class that it is nested in.
+    /// Gives each contract class all paths, in all places that both have; `-Dtelpher.test.path=cma`
+    /// leaves one path.
     static final class Provider implements ArgumentsProvider {
+        private static final String ONLY = System.getProperty("telpher.test.path", "");
+
         @Override
         public Stream<? extends Arguments> provideArguments(
                 ParameterDeclarations parameters, ExtensionContext context) {
-            Class<?> contract = context.getRequiredTestClass();
-            TestPath path = contract.getEnclosingClass().getAnnotation(On.class).value();
-            In in = contract.getAnnotation(In.class);
-            Place[] places = in == null ? Place.values() : in.value();
-            return Arrays.stream(places)
-                    .filter(p -> p == Place.ONE || path.crossesProcesses())
-                    .filter(p -> p != Place.NETNS || path == TestPath.TCP)
-                    .map(p -> Arguments.of(new Setting(path, p)));
+            In in = context.getRequiredTestClass().getAnnotation(In.class);
+            List<Place> places = List.of(in == null ? Place.values() : in.value());
+            return Arrays.stream(TestPath.values())
+                    .filter(path -> ONLY.isEmpty() || ONLY.equals(path.path()))
+                    .flatMap(
+                            path ->
+                                    path.places().stream()
+                                            .filter(places::contains)
+                                            .map(place -> new Setting(path, place)))
+                    .map(Arguments::of);
         }
     }
 }

@@ -6,24 +6,26 @@ import java.util.List;
 /// The paths that the contract is tested on, each with the options that leave no other choice.
 enum TestPath {
     /// Both endpoints in one process.
-    SELF("self", List.of(), List.of("self")),
+    SELF("self", List.of(), List.of("self"), Place.ONE),
     /// Memory that Telpher allocated, mapped by the peer. Other memory goes through the ring.
-    MAPPED("mapped", List.of("shm"), List.of("mapped", "shm-ring")),
+    MAPPED("mapped", List.of("shm"), List.of("mapped", "shm-ring"), Place.ONE, Place.TWO),
     /// Any memory, by `process_vm_writev` and `process_vm_readv`.
-    CMA("cma", List.of("shm"), List.of("cma", "shm-ring")),
+    CMA("cma", List.of("shm"), List.of("cma", "shm-ring"), Place.ONE, Place.TWO),
     /// Any memory, through a shared ring.
-    RING("shm-ring", List.of("shm"), List.of("shm-ring")),
+    RING("shm-ring", List.of("shm"), List.of("shm-ring"), Place.ONE, Place.TWO),
     /// Any memory, over sockets.
-    TCP("tcp", List.of("tcp"), List.of("tcp"));
+    TCP("tcp", List.of("tcp"), List.of("tcp"), Place.values());
 
     private final String path;
     private final List<String> transports;
     private final List<String> paths;
+    private final List<Place> places;
 
-    TestPath(String path, List<String> transports, List<String> paths) {
+    TestPath(String path, List<String> transports, List<String> paths, Place... places) {
         this.path = path;
         this.transports = transports;
         this.paths = paths;
+        this.places = List.of(places);
     }
 
     /// @return the name that the engine gives to the path
@@ -41,8 +43,13 @@ enum TestPath {
         return this == SELF || this == MAPPED || this == CMA;
     }
 
-    /// @return whether the path's two ends can be in different processes
-    boolean crossesProcesses() {
-        return this != SELF;
+    /// @return where the path's other end can be
+    List<Place> places() {
+        return places;
+    }
+
+    @Override
+    public String toString() {
+        return path;
     }
 }

@@ -2,9 +2,9 @@ package io.telpher.contract;
 
 import org.junit.jupiter.api.Nested;
 
-/// The contract on the path `self`.
-@Setting.On(TestPath.SELF)
-class SelfContractTest {
+/// The whole contract, each topic on every path and in every place that it has
+/// ([Setting.Provider]).
+class ContractTest {
     @Nested
     class WriteRead extends WriteReadContract {}
 
@@ -34,4 +34,13 @@ class SelfContractTest {
 
     @Nested
     class Endurance extends EnduranceContract {}
+
+    @Nested
+    class Deadline extends DeadlineContract {}
+
+    @Nested
+    class Death extends DeathContract {}
+
+    @Nested
+    class Exec extends ExecContract {}
 }
