@@ -7,7 +7,6 @@ import io.telpher.MemoryRegion;
 import io.telpher.RemoteMemory;
 import java.time.Duration;
 import java.util.Random;
-import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.TestInfo;
@@ -49,6 +48,7 @@ abstract class Contract {
     Random random;
 
     private boolean failed;
+    private boolean peerDials;
 
     /// @return what is changed in both sides' options, besides the path
     Participant.Tweak tweak() {
@@ -140,23 +140,29 @@ abstract class Contract {
         connect();
     }
 
-    private void connect() {
+    /// Opens both sides' endpoints and connects them.
+    void connect() {
         Participant.Tweak options = options();
         here.open(options);
-        byte[] address = peer.run(self -> self.open(options));
-        CompletableFuture<Boolean> accepted = peer.begin(Participant::accept);
-        here.connect(address);
-        Peer.result(accepted);
+        peer.tell(self -> self.open(options));
+        meet();
     }
 
     /// Makes a new connection of the same endpoints.
     void reconnect() {
         here.closeConnection();
         peer.tell(Participant::closeConnection);
-        byte[] address = peer.run(self -> self.endpoint().address().toBytes());
-        CompletableFuture<Boolean> accepted = peer.begin(Participant::accept);
-        here.connect(address);
-        Peer.result(accepted);
+        meet();
+    }
+
+    /// The sides take turns in dialling, since no promise depends on who did.
+    private void meet() {
+        if (peerDials) {
+            peer.dial(here);
+        } else {
+            peer.acceptFrom(here);
+        }
+        peerDials = !peerDials;
     }
 
     /// Starts another peer in the place of the first, which is closed or dead.

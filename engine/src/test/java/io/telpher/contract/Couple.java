@@ -1,7 +1,6 @@
 package io.telpher.contract;
 
 import io.telpher.RemoteMemory;
-import java.util.concurrent.CompletableFuture;
 
 /// Two endpoints of this process, for tests that are not about one path.
 ///
@@ -40,9 +39,7 @@ record Couple(Participant here, LocalPeer there) implements AutoCloseable {
 
     /// Connects both by another form of the address.
     Couple connect(byte[] address) {
-        CompletableFuture<Boolean> accepted = there.begin(Participant::accept);
-        here.connect(address);
-        Peer.result(accepted);
+        there.acceptFrom(here, address);
         return this;
     }
 

@@ -351,9 +351,7 @@ abstract class DeathContract extends Contract {
         Participant.Tweak same = o -> options.apply(o).withPort(port).withSecret(secret);
         peer.tell(self -> self.endpoint().close());
         byte[] oldAddress = peer.run(self -> self.open(same));
-        CompletableFuture<Boolean> accepted = peer.begin(Participant::accept);
-        here.connect(oldAddress);
-        Peer.result(accepted);
+        peer.acceptFrom(here);
         region("local", Kind.TELPHER, 1000);
         RemoteMemory old = remote("target", Kind.TELPHER, 1000);
         here.write("local", 0, 1000, old).assertDone(1000);
@@ -366,9 +364,7 @@ abstract class DeathContract extends Contract {
                 .isInstanceOfAny(
                         TelpherException.PeerLost.class, TelpherException.ConnectFailed.class);
         assertThat(System.nanoTime() - start).isLessThan(Duration.ofSeconds(5).toNanos());
-        accepted = peer.begin(Participant::accept);
-        here.connect(address);
-        Peer.result(accepted);
+        peer.acceptFrom(here);
         RemoteMemory fresh = remote("target", Kind.TELPHER, 1000);
         soil("target", 0, 1000);
         assertThat(fresh.incarnation()).isNotEqualTo(old.incarnation());
@@ -407,16 +403,7 @@ abstract class DeathContract extends Contract {
             }
             peer = setting.startPeer();
             here = new Participant();
-            open(peer);
+            connect();
         }
-    }
-
-    private void open(Peer fresh) {
-        Participant.Tweak options = options();
-        here.open(options);
-        byte[] address = fresh.run(self -> self.open(options));
-        CompletableFuture<Boolean> accepted = fresh.begin(Participant::accept);
-        here.connect(address);
-        Peer.result(accepted);
     }
 }

@@ -12,7 +12,6 @@ import java.lang.foreign.MemorySegment;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -27,11 +26,7 @@ class ElsewhereTest {
 
     private static Participant connect(PeerProcess peer, TestPath path) {
         Participant here = new Participant();
-        here.open(path::restrict);
-        byte[] address = peer.run(self -> self.open(path::restrict));
-        CompletableFuture<Boolean> accepted = peer.begin(Participant::accept);
-        here.connect(address);
-        Peer.result(accepted);
+        peer.openWith(here, path::restrict);
         return here;
     }
 

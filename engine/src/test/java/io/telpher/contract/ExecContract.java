@@ -3,6 +3,7 @@ package io.telpher.contract;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
+import io.telpher.MemorySlice;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.TransferState;
@@ -14,11 +15,11 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
-import java.util.stream.IntStream;
+import java.util.function.Supplier;
 import org.junit.jupiter.api.RepeatedTest;
 import org.junit.jupiter.api.io.TempDir;
 
-/// A peer whose process goes on as another program: nobody may write into that.
+/// A peer whose process goes on as another program: nobody may write into that, or read from it.
 @Setting.In(Place.TWO)
 abstract class ExecContract extends Contract {
     private static final long ADDRESS = 0x1000_0000_0000L;
@@ -32,7 +33,7 @@ abstract class ExecContract extends Contract {
     }
 
     @RepeatedTest(2)
-    void nothingIsWrittenIntoAnotherProgram() throws IOException {
+    void anotherProgramIsNeitherWrittenNorRead() throws IOException {
         PeerProcess process = (PeerProcess) peer;
         byte[] bytes =
                 peer.run(
@@ -49,14 +50,13 @@ abstract class ExecContract extends Contract {
         region("source", Kind.FOREIGN, SIZE);
         here.fill("source", 0, SIZE, 1);
         here.write("source", 0, SIZE, target).assertDone(SIZE);
-        List<CompletableFuture<TelpherException>> writers =
-                IntStream.of(64, 5000, SIZE)
-                        .mapToObj(
-                                size ->
-                                        CompletableFuture.supplyAsync(
-                                                () -> writeUntilItFails(target, size),
-                                                task -> new Thread(task, "test-writer").start()))
-                        .toList();
+        List<CompletableFuture<TelpherException>> users = new ArrayList<>();
+        for (int size : new int[] {64, 5000, SIZE}) {
+            users.add(untilItFails(() -> here.write("source", 0, size, target.slice(0, size))));
+            String copy = "copy" + size;
+            MemorySlice local = region(copy, Kind.FOREIGN, size).all();
+            users.add(untilItFails(() -> readAndCheck(copy, local, target)));
+        }
         Path result = folder.resolve("result");
         List<String> command = new ArrayList<>(PeerProcess.java(List.of()));
         command.addAll(
@@ -69,8 +69,8 @@ abstract class ExecContract extends Contract {
         sleep(random.nextInt(50));
         long start = System.nanoTime();
         peer.launch(self -> replace(program));
-        for (CompletableFuture<TelpherException> writer : writers) {
-            assertThat(Peer.result(writer)).isInstanceOf(TelpherException.PeerLost.class);
+        for (CompletableFuture<TelpherException> user : users) {
+            assertThat(Peer.result(user)).isInstanceOf(TelpherException.PeerLost.class);
         }
         assertThat(System.nanoTime() - start).isLessThan(Duration.ofSeconds(3).toNanos());
         await().atMost(Duration.ofSeconds(20)).until(() -> !process.isAlive());
@@ -87,16 +87,29 @@ abstract class ExecContract extends Contract {
         }
     }
 
-    private TelpherException writeUntilItFails(RemoteMemory target, int size) {
-        while (true) {
-            try {
-                Outcome outcome = here.write("source", 0, size, target.slice(0, size));
-                if (outcome.state() != TransferState.DONE) {
-                    return outcome.error();
-                }
-            } catch (TelpherException e) {
-                return e;
-            }
+    /// Reads; the end of the transfer tells whether all of it came from the peer.
+    private Outcome readAndCheck(String copy, MemorySlice local, RemoteMemory target) {
+        Outcome outcome = Outcome.of(connection().read(local, target.slice(0, local.length())));
+        if (outcome.state() == TransferState.DONE) {
+            here.check(copy, 0, local.length(), 1);
         }
+        return outcome;
+    }
+
+    private static CompletableFuture<TelpherException> untilItFails(Supplier<Outcome> operation) {
+        return CompletableFuture.supplyAsync(
+                () -> {
+                    while (true) {
+                        try {
+                            Outcome outcome = operation.get();
+                            if (outcome.state() != TransferState.DONE) {
+                                return outcome.error();
+                            }
+                        } catch (TelpherException e) {
+                            return e;
+                        }
+                    }
+                },
+                task -> new Thread(task, "test-user").start());
     }
 }

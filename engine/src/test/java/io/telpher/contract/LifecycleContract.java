@@ -357,12 +357,7 @@ abstract class LifecycleContract extends Contract {
                 Resources last = theirs;
                 peer.tell(self -> last.awaitSame());
             }
-            Participant.Tweak options = options();
-            here.open(options);
-            byte[] address = peer.run(self -> self.open(options));
-            CompletableFuture<Boolean> accepted = peer.begin(Participant::accept);
-            here.connect(address);
-            Peer.result(accepted);
+            connect();
         }
     }
 

@@ -161,10 +161,8 @@ class MetricsTest {
             Participant here = new Participant();
             try {
                 here.open(o -> TestPath.RING.restrict(o).withMetrics(false));
-                byte[] address = peer.run(self -> self.open(TestPath.RING::restrict));
-                CompletableFuture<Boolean> accepted = peer.begin(Participant::accept);
-                here.connect(address);
-                Peer.result(accepted);
+                peer.tell(self -> self.open(TestPath.RING::restrict));
+                peer.acceptFrom(here);
                 here.add("from", Kind.TELPHER, 100_000);
                 RemoteMemory target = peer.add("to", Kind.TELPHER, 100_000);
                 here.write("from", 0, 100_000, target).assertDone(100_000);

@@ -27,14 +27,6 @@ class PathChoiceTest {
         return outcome.path();
     }
 
-    private static void connect(Participant here, Peer peer, Participant.Tweak options) {
-        here.open(options);
-        byte[] address = peer.run(self -> self.open(options));
-        CompletableFuture<Boolean> accepted = peer.begin(Participant::accept);
-        here.connect(address);
-        Peer.result(accepted);
-    }
-
     @Test
     void oneProcess() {
         try (Couple couple = Couple.open(o -> o).connect()) {
@@ -47,7 +39,7 @@ class PathChoiceTest {
     void twoProcesses() {
         try (Participant here = new Participant();
                 PeerProcess peer = PeerProcess.start()) {
-            connect(here, peer, o -> o);
+            peer.openWith(here, o -> o);
             assertThat(write(here, peer, Kind.TELPHER)).isEqualTo("mapped");
             assertThat(write(here, peer, Kind.FOREIGN)).isIn("cma", "shm-ring");
             assertThat(here.connection().explain())
@@ -66,7 +58,7 @@ class PathChoiceTest {
         victim.kill();
         try (Participant here = new Participant();
                 PeerProcess peer = PeerProcess.start()) {
-            connect(here, peer, options);
+            peer.openWith(here, options);
             assertThat(write(here, peer, Kind.TELPHER)).isEqualTo("mapped");
             assertThat(folder.toFile().list()).hasSize(2);
         }

@@ -74,6 +74,33 @@ abstract class Peer implements AutoCloseable {
         }
     }
 
+    /// Connects a participant of this process with the peer. Both endpoints are open.
+    void acceptFrom(Participant here) {
+        acceptFrom(here, run(self -> self.endpoint().address().toBytes()));
+    }
+
+    /// Connects a participant of this process with the peer, by another form of its address.
+    void acceptFrom(Participant here, byte[] address) {
+        CompletableFuture<Boolean> accepted = begin(Participant::accept);
+        here.connect(address);
+        result(accepted);
+    }
+
+    /// Connects the peer with a participant of this process. Both endpoints are open.
+    void dial(Participant here) {
+        byte[] address = here.endpoint().address().toBytes();
+        CompletableFuture<Boolean> dialled = begin(self -> self.connect(address));
+        here.accept();
+        result(dialled);
+    }
+
+    /// Opens both endpoints and connects them.
+    void openWith(Participant here, Participant.Tweak options) {
+        here.open(options);
+        tell(self -> self.open(options));
+        acceptFrom(here);
+    }
+
     /// Makes a region at the peer.
     RemoteMemory add(String name, Kind kind, long bytes, Access access) {
         return RemoteMemory.ofBytes(

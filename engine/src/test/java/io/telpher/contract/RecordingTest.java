@@ -12,7 +12,6 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.concurrent.CompletableFuture;
 import java.util.stream.Collectors;
 import jdk.jfr.Recording;
 import jdk.jfr.consumer.RecordedEvent;
@@ -105,19 +104,14 @@ class RecordingTest {
             assertThat(here.write("from", 0, 8, target).state()).isEqualTo(TransferState.FAILED);
             here.closeConnection();
         }
-        byte[] gone;
         try (PeerProcess peer = PeerProcess.start();
                 Participant here = new Participant()) {
-            here.open(TestPath.TCP::restrict);
-            byte[] address = peer.run(self -> self.open(TestPath.TCP::restrict));
-            CompletableFuture<Boolean> accepted = peer.begin(Participant::accept);
-            here.connect(address);
-            Peer.result(accepted);
+            peer.openWith(here, TestPath.TCP::restrict);
+            byte[] gone = peer.run(self -> self.endpoint().address().toBytes());
             peer.kill();
             while (here.connection().isOpen()) {
                 here.connection().poll();
             }
-            gone = address;
             assertThat(Outcome.failure(() -> connectAgain(here, gone))).isNotNull();
         }
     }

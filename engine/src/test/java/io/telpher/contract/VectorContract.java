@@ -241,8 +241,8 @@ abstract class VectorContract extends Contract {
         peer.tell(self -> checkStrided(self, "remote", 1, halves, seed));
     }
 
-    /// What is packed for a full lane waits in the lane's staging buffer: nothing else may be packed
-    /// there meanwhile.
+    /// What is packed for a full lane waits in the lane's staging buffer: nothing else may be
+    /// packed there meanwhile.
     @Test
     void piecesThatWaitForAFullLaneStayAsTheyAre() {
         int large = 1 << 20;
