@@ -188,17 +188,19 @@ abstract class DeadlineContract extends Contract {
     @Test
     void largeTransfersLetGoOfTheirMemoryInTheMiddle() {
         int size = 32 << 20;
-        for (int round = 0; round < Scale.count(3); round++) {
+        for (int round = 0; round < Scale.count(4); round++) {
+            Kind near = Kind.MAIN[round % 2];
+            Kind far = Kind.MAIN[(round + 1) / 2 % 2];
             long tag = 200L + 2L * round;
             long seed = random.nextLong();
             String[] names = {"written", "sent", "read", "received"};
             for (String name : names) {
-                region(name, Kind.FOREIGN, size);
+                region(name, near, size);
                 here.fill(name, 0, size, seed);
             }
-            RemoteMemory target = remote("target", Kind.FOREIGN, size);
-            RemoteMemory origin = remote("origin", Kind.FOREIGN, size);
-            remote("inbox", Kind.FOREIGN, size);
+            RemoteMemory target = remote("target", far, size);
+            RemoteMemory origin = remote("origin", far, size);
+            remote("inbox", far, size);
             peer.tell(
                     self -> {
                         for (String name : new String[] {"target", "origin", "inbox"}) {
@@ -221,10 +223,10 @@ abstract class DeadlineContract extends Contract {
                                             soon));
             sleep(random.nextInt(6));
             process().stop();
-            transfers.forEach(
-                    transfer ->
-                            assertThat(Outcome.of(transfer).state())
-                                    .isIn(TransferState.DONE, TransferState.TIMED_OUT));
+            List<Outcome> outcomes = transfers.stream().map(Outcome::of).toList();
+            assertThat(outcomes)
+                    .extracting(Outcome::state)
+                    .isSubsetOf(TransferState.DONE, TransferState.TIMED_OUT);
             for (String name : names) {
                 here.segment(name).fill(OURS);
             }
@@ -232,10 +234,12 @@ abstract class DeadlineContract extends Contract {
             sleep(300);
             for (String name : names) {
                 // A peer that stood still while it stored a message by itself cannot be stopped
-                // from
-                // finishing its copy when it goes on: a known issue.
-                boolean stored = name.equals("received") && setting.path() == TestPath.CMA;
-                if (!stored) {
+                // from finishing its copy when it goes on: a known issue.
+                if (name.equals("received")
+                        && isReachable(near)
+                        && outcomes.getLast().state() != TransferState.DONE) {
+                    assertThat(outcomes.getLast().remoteQuiet()).isEqualTo(RemoteQuiet.UNKNOWN);
+                } else {
                     Content.checkAll(here.segment(name), 0, size, OURS);
                 }
             }
@@ -243,7 +247,14 @@ abstract class DeadlineContract extends Contract {
             peer.tell(self -> checkOldOrNew(self, "inbox", seed));
             assertThat(connection().isOpen()).as("%s", connection().failure()).isTrue();
             super.release();
+            reconnect(); // the next peer to be stopped is the one that dialled, or was dialled
         }
+    }
+
+    /// Whether the other side can store into such memory by itself.
+    private boolean isReachable(Kind kind) {
+        return setting.path() == TestPath.CMA
+                || (setting.path() == TestPath.MAPPED && kind == Kind.TELPHER);
     }
 
     @Test
@@ -339,32 +350,30 @@ abstract class DeadlineContract extends Contract {
         RemoteMemory target = remote("target", Kind.FOREIGN, SIZE);
         byte[] mine = here.region("received").remote().toBytes();
         int size = 60_000;
-        for (int round = 0; round < 2; round++) {
-            CountDownLatch ended = new CountDownLatch(300);
-            CompletableFuture<Boolean> theirs =
-                    peer.begin(
-                            self -> {
-                                long end = System.nanoTime() + DEADLINE.toNanos();
-                                while (System.nanoTime() < end) {
-                                    self.write("target", 0, size, RemoteMemory.ofBytes(mine))
-                                            .assertDone(size);
-                                }
-                            });
-            sleep(50);
-            process().stop();
-            for (int i = 0; i < 300; i++) {
-                connection()
-                        .write(here.slice("written", 0, size), target)
-                        .onEnd(transfer -> ended.countDown());
-            }
-            sleep(200);
-            long before = progressCpu();
-            sleep(500);
-            assertThat(progressCpu() - before).as("ns of CPU").isLessThan(250_000_000);
-            process().go();
-            assertThat(ended.await(20, TimeUnit.SECONDS)).isTrue();
-            Peer.result(theirs);
+        CompletableFuture<Boolean> theirs =
+                peer.begin(
+                        self -> {
+                            long end = System.nanoTime() + DEADLINE.toNanos();
+                            while (System.nanoTime() < end) {
+                                self.write("target", 0, size, RemoteMemory.ofBytes(mine))
+                                        .assertDone(size);
+                            }
+                        });
+        sleep(50);
+        process().stop();
+        CountDownLatch ended = new CountDownLatch(300);
+        for (int i = 0; i < 300; i++) {
+            connection()
+                    .write(here.slice("written", 0, size), target)
+                    .onEnd(transfer -> ended.countDown());
         }
+        sleep(200);
+        long before = progressCpu();
+        sleep(500);
+        assertThat(progressCpu() - before).as("ns of CPU in 500 ms").isLessThan(250_000_000);
+        process().go();
+        assertThat(ended.await(20, TimeUnit.SECONDS)).isTrue();
+        Peer.result(theirs);
         checkSurvival(target);
     }
 
