@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import io.telpher.MemoryRegion;
 import io.telpher.RemoteMemory;
+import io.telpher.Transfer;
 import io.telpher.internal.ffi.linux.Descriptors;
 import io.telpher.internal.ffi.linux.Memory;
 import java.io.IOException;
@@ -12,63 +13,107 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.concurrent.CompletableFuture;
+import java.time.Duration;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/// Sizes and offsets beyond 32 bits.
+/// Sizes and offsets beyond 32 bits, between two processes.
 class LargeTransferTest {
     private static final long SIZE = (5L << 30) + 12_345;
 
-    /// What the source repeats; no power of two, so that an offset that lost its upper bits shows.
-    private static final long PERIOD = (192L << 20) + 3 * 4096;
+    /// Where the bytes start at the peer.
+    private static final long AT = 50;
+
+    /// What is looked at, and how far apart.
+    private static final int PART = 32 << 10;
+
+    private static final long STEP = 113 * 4096;
+
+    /// What large memory repeats; no power of two: offsets that lose their upper bits show.
+    private static final long PERIOD = 435 * STEP;
+
+    private static final Duration LIMIT = Duration.ofSeconds(100);
 
     @ParameterizedTest
-    @EnumSource(names = {"MAPPED", "TCP"})
+    @EnumSource(names = {"MAPPED", "CMA", "RING", "TCP"})
     void fiveGibibytes(TestPath path) throws IOException {
-        long needed = ((SIZE + PERIOD) >> 20) + 1500;
+        // What Telpher allocates is there whole.
+        boolean allocated = path == TestPath.MAPPED;
+        long needed = (((allocated ? SIZE : PERIOD) + PERIOD) >> 20) + 1500;
         long available = availableMebibytes();
         assumeTrue(
                 available >= needed,
                 "needs " + needed + " MiB of memory, " + available + " are available");
-        Participant.Tweak options = path::restrict;
-        try (Participant here = new Participant();
-                LocalPeer peer = new LocalPeer();
-                Arena arena = Arena.ofShared()) {
-            here.open(options);
-            byte[] address = peer.run(self -> self.open(options));
-            CompletableFuture<Boolean> accepted = peer.begin(Participant::accept);
-            here.connect(address);
-            Peer.result(accepted);
+        try (PeerProcess peer = PeerProcess.start();
+                Participant here = new Participant()) {
+            peer.openWith(here, options -> path.restrict(options).withDeadline(LIMIT));
+            MemorySegment near = register(here, "near");
+            peer.tell(
+                    self -> {
+                        if (allocated) {
+                            self.add("far", Kind.TELPHER, SIZE + 2 * AT);
+                        } else {
+                            register(self, "far");
+                        }
+                    });
+            RemoteMemory far =
+                    RemoteMemory.ofBytes(peer.run(self -> self.region("far").remote().toBytes()));
+            RemoteMemory target = far.slice(AT, SIZE);
+            MemoryRegion local = here.region("near");
 
-            MemorySegment memory = repeated(arena);
-            Content.fill(memory, 0, PERIOD, 5);
-            MemoryRegion source = here.endpoint().register(memory);
-            RemoteMemory target = peer.add("target", Kind.TELPHER, SIZE + 100);
-            Outcome.of(here.connection().write(source.slice(0, SIZE), target.slice(50, SIZE)))
-                    .assertDone(SIZE);
-            MemorySegment found = peer.participant().segment("target");
-            for (long at = 0; at < SIZE; at += PERIOD) {
-                Content.check(found, 50 + at, Math.min(PERIOD, SIZE - at), 5);
-            }
-            Content.checkAll(found, 0, 50, (byte) 0);
-            Content.checkAll(found, 50 + SIZE, 50, (byte) 0);
+            Content.fill(near, 0, PERIOD, 5);
+            finish(here.connection().write(local.slice(0, SIZE), target));
+            peer.tell(self -> check(self.segment("far").asSlice(AT), 5));
 
-            // A small one on either side of 4 GiB, and back.
+            Content.fill(near, 0, PERIOD, 6);
+            finish(here.connection().read(local.slice(0, SIZE), target));
+            check(near, 5);
+
+            Content.fill(near, 0, PERIOD, 7);
+            peer.tell(
+                    self ->
+                            self.keep(
+                                    "received",
+                                    self.connection().receive(1, self.slice("far", AT, SIZE))));
+            finish(here.connection().send(1, local.slice(0, SIZE)));
+            peer.tell(
+                    self -> {
+                        finish(self.transfer("received"));
+                        check(self.segment("far").asSlice(AT), 7);
+                    });
+
+            // A small one across 4 GiB, and back.
             long middle = (1L << 32) - 30;
-            MemoryRegion small = here.add("small", Kind.FOREIGN, 100);
-            here.fill("small", 0, 100, 6);
-            here.write("small", 0, 100, target.slice(middle, 100)).assertDone(100);
-            Content.check(found, middle, 100, 6);
-            Outcome.of(here.connection().read(small.all(), target.slice(middle + 50, 100)))
-                    .assertDone(100);
-            Content.check(here.segment("small"), 0, 50, 6, 50);
-            Content.check(here.segment("small"), 50, 50, 5, (middle + 100 - 50) % PERIOD);
-            source.close();
+            here.add("small", Kind.FOREIGN, 100);
+            here.fill("small", 0, 100, 8);
+            here.write("small", 0, 100, far.slice(middle, 100)).assertDone(100);
+            peer.tell(self -> Content.check(self.segment("far"), middle, 100, 8));
+            Transfer read =
+                    here.connection().read(here.region("small").all(), far.slice(middle + 50, 100));
+            Outcome.of(read).assertDone(100);
+            Content.check(here.segment("small"), 0, 50, 8, 50);
+            Content.check(here.segment("small"), 50, 50, 7, (middle + 100 - AT) % PERIOD);
         }
     }
 
-    /// Memory in which the same pages come again and again: large, and small in reality.
+    private static void finish(Transfer transfer) {
+        Outcome.of(transfer, LIMIT).assertDone(SIZE);
+    }
+
+    /// Looks at a part of every step, and at the end.
+    private static void check(MemorySegment memory, long seed) {
+        for (long at = 0; at + PART <= SIZE; at += STEP) {
+            Content.check(memory, at, PART, seed, at % PERIOD);
+        }
+        Content.check(memory, SIZE - 100, 100, seed, (SIZE - 100) % PERIOD);
+    }
+
+    /// Registers memory in which the same pages come again and again: large, and small in reality.
+    private static MemorySegment register(Participant self, String name) {
+        Arena arena = Participant.arena();
+        return self.keep(name, self.endpoint().register(repeated(arena)), arena).segment();
+    }
+
     private static MemorySegment repeated(Arena arena) {
         long length = SIZE + PERIOD;
         int memfd = Memory.memfdCreate("test-repeated", Memory.MFD_CLOEXEC);
@@ -90,7 +135,7 @@ class LargeTransferTest {
             assertThat(mapped).isEqualTo(address + at);
         }
         assertThat(Descriptors.close(memfd)).isZero();
-        return Memory.owned(address, length, arena).asSlice(0, SIZE);
+        return Memory.owned(address, length, arena).asSlice(0, SIZE + 2 * AT);
     }
 
     private static long availableMebibytes() throws IOException {

@@ -24,7 +24,7 @@ class MeshTest {
     private static final int SLOT = 3000;
 
     @ParameterizedTest
-    @EnumSource(names = {"MAPPED", "TCP"})
+    @EnumSource(names = {"MAPPED", "CMA", "RING", "TCP"})
     void sixtyFourEndpoints(TestPath path) {
         int count = Math.min(COUNT, Math.max(4, Scale.count(COUNT)));
         assumeThat(mostDescriptors())
@@ -45,6 +45,7 @@ class MeshTest {
                     endpoints.add(Endpoint.open(options));
                 }
                 run(executor, count, i -> meet(endpoints, i));
+                run(executor, count, i -> receive(endpoints, i));
             } finally {
                 endpoints.forEach(Endpoint::close);
             }
@@ -79,10 +80,12 @@ class MeshTest {
         Peer.result(CompletableFuture.allOf(all));
     }
 
-    /// Connects one endpoint with all after it, and writes to each of them.
+    /// Connects one endpoint with all after it, and writes to, reads from and sends to each of
+    /// them.
     private static void meet(List<Endpoint> endpoints, int index) {
         Endpoint self = endpoints.get(index);
-        try (MemoryRegion source = self.allocate(SLOT)) {
+        try (MemoryRegion source = self.allocate(SLOT);
+                MemoryRegion copy = self.allocate(SLOT)) {
             Content.fill(source.segment(), 0, SLOT, index);
             for (int other = index + 1; other < endpoints.size(); other++) {
                 Endpoint peer = endpoints.get(other);
@@ -91,8 +94,29 @@ class MeshTest {
                     Transfer write = connection.write(source.all(), target.remote());
                     Outcome.of(write).assertDone(SLOT);
                     Content.check(target.segment(), 0, SLOT, index);
+                    copy.segment().fill((byte) 0);
+                    Outcome.of(connection.read(copy.all(), target.remote())).assertDone(SLOT);
+                    Content.check(copy.segment(), 0, SLOT, index);
                 }
+                Outcome.of(connection.send(1, source.all())).assertDone(SLOT);
                 assertThat(connection.isOpen()).isTrue();
+            }
+        }
+    }
+
+    /// Receives what all endpoints before one have sent to it.
+    private static void receive(List<Endpoint> endpoints, int index) {
+        Endpoint self = endpoints.get(index);
+        try (MemoryRegion inbox = self.allocate(SLOT)) {
+            for (int i = 0; i < index; i++) {
+                Connection connection = self.accept(Duration.ofSeconds(60));
+                Outcome.of(connection.receive(1, inbox.all())).assertDone(SLOT);
+                long sender = connection.peer().incarnation();
+                int from = 0;
+                while (endpoints.get(from).address().incarnation() != sender) {
+                    from++;
+                }
+                Content.check(inbox.segment(), 0, SLOT, from);
             }
         }
     }
