@@ -21,6 +21,8 @@ module io.telpher.cli {
             info.picocli;
     opens io.telpher.cli.doctor to
             info.picocli;
+    opens io.telpher.cli.soak to
+            info.picocli;
     opens io.telpher.cli.watch to
             info.picocli;
 }

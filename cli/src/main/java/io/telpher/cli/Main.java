@@ -6,6 +6,8 @@ import io.telpher.cli.bench.BenchRankCommand;
 import io.telpher.cli.doctor.DoctorCommand;
 import io.telpher.cli.doctor.ExplainCommand;
 import io.telpher.cli.doctor.HelperCommand;
+import io.telpher.cli.soak.SoakCommand;
+import io.telpher.cli.soak.SoakRankCommand;
 import io.telpher.cli.watch.ServeMetricsCommand;
 import io.telpher.cli.watch.TopCommand;
 import java.lang.module.ModuleDescriptor;
@@ -27,6 +29,7 @@ import picocli.CommandLine.IVersionProvider;
 public final class Main implements Runnable {
     private static final Class<?>[] SUBCOMMANDS = {
         BenchCommand.class,
+        SoakCommand.class,
         DoctorCommand.class,
         ExplainCommand.class,
         TopCommand.class,
@@ -35,6 +38,7 @@ public final class Main implements Runnable {
         CompletionCommand.class,
         RendezvousCommand.class,
         BenchRankCommand.class,
+        SoakRankCommand.class,
         HelperCommand.class,
         CommandLine.HelpCommand.class
     };

@@ -33,6 +33,7 @@ class MainTest {
                 "nonsense",
                 "--nonsense",
                 "bench --nonsense",
+                "soak --nonsense",
                 "doctor --nonsense",
                 "doctor one two",
                 "explain --nonsense",
@@ -53,7 +54,7 @@ class MainTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"", "bench", "doctor", "explain", "config", "completion"})
+    @ValueSource(strings = {"", "bench", "soak", "doctor", "explain", "config", "completion"})
     void helpIsNoError(String command) {
         assertThat(run(command.isEmpty() ? new String[] {"help"} : new String[] {"help", command}))
                 .isZero();

@@ -1,5 +1,6 @@
 package io.telpher.cli.bench;
 
+import io.telpher.cli.Content;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.List;

@@ -7,6 +7,7 @@ import io.telpher.MemorySlice;
 import io.telpher.RemoteMemory;
 import io.telpher.Transfer;
 import io.telpher.TransferOptions;
+import io.telpher.cli.Content;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.management.ManagementFactory;

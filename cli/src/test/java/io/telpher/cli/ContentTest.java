@@ -1,4 +1,4 @@
-package io.telpher.cli.bench;
+package io.telpher.cli;
 
 import static org.assertj.core.api.Assertions.assertThat;
 

@@ -1,4 +1,4 @@
-package io.telpher.cli.bench;
+package io.telpher.cli;
 
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -7,7 +7,7 @@ import java.nio.ByteOrder;
 /// What the bytes of a message are: every 64-bit word depends on its place, the sender, the size
 /// and the round, so that neither a zeroed buffer nor one of an earlier round, of another size or
 /// of another place passes.
-final class Content {
+public final class Content {
     private static final ValueLayout.OfLong WORD =
             ValueLayout.JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
     private static final long STEP = 0x9E3779B97F4A7C15L;
@@ -15,7 +15,7 @@ final class Content {
     private Content() {}
 
     /// @return what tells the bytes of one round, sender and size from all others; never 0
-    static long seed(long round, int rank, long bytes) {
+    public static long seed(long round, int rank, long bytes) {
         long x =
                 round * 0xBF58476D1CE4E5B9L
                         + rank * 0x94D049BB133111EBL
@@ -43,7 +43,8 @@ final class Content {
     /// @param length bytes
     /// @param seed from [#seed]
     /// @param position which byte of the content comes first
-    static void fill(MemorySegment memory, long offset, long length, long seed, long position) {
+    public static void fill(
+            MemorySegment memory, long offset, long length, long seed, long position) {
         long i = 0;
         if ((position & 7) == 0) {
             long index = position >>> 3;
@@ -59,7 +60,7 @@ final class Content {
     /// Compares memory with what [#fill] writes.
     ///
     /// @return the first wrong byte from `offset` on, or -1 when all are right
-    static long firstWrong(
+    public static long firstWrong(
             MemorySegment memory, long offset, long length, long seed, long position) {
         long i = 0;
         if ((position & 7) == 0) {
@@ -79,7 +80,7 @@ final class Content {
     }
 
     /// @return how many bytes differ from what [#fill] writes
-    static long countWrong(
+    public static long countWrong(
             MemorySegment memory, long offset, long length, long seed, long position) {
         long wrong = 0;
         for (long i = 0; i < length; i++) {
