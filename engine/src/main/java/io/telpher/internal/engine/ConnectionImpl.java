@@ -22,7 +22,7 @@ import org.jspecify.annotations.Nullable;
 /// to the parts of its [ConnectionCore]. Made once for each connection, when `connect` or `accept`
 /// returns it; has no state of its own.
 final class ConnectionImpl implements Connection {
-    private final ConnectionCore core;
+    final ConnectionCore core;
     private final Tokens tokens;
 
     ConnectionImpl(ConnectionCore core) {

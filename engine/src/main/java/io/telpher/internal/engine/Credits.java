@@ -22,20 +22,20 @@ final class Credits {
     static final int READS = 64;
 
     private final Outbound outbound;
-    private final OperationQueue readQueue;
-    private final OperationQueue noteQueue;
+    final OperationQueue readQueue;
+    final OperationQueue noteQueue;
 
     /// Messages that may still go out.
     int messages = MESSAGES;
 
-    private int noteBytes = NOTE_BYTES;
-    private boolean largeNoteOut;
+    int noteBytes = NOTE_BYTES;
+    boolean largeNoteOut;
 
     /// A large notification without a write that is on its way: the next ones wait, to stay in
     /// order.
-    private @Nullable Operation alone;
+    @Nullable Operation alone;
 
-    private int readsOut;
+    int readsOut;
 
     Credits(OperationTable table, Outbound outbound) {
         this.outbound = outbound;

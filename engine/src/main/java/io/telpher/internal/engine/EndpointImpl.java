@@ -68,7 +68,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     private final Queue<ConnectionCore> accepted = new ConcurrentLinkedQueue<>();
     private final Gate gate;
     private final Map<String, RemoteMemory> published = new ConcurrentHashMap<>();
-    private final Map<String, List<Asked>> asked = new ConcurrentHashMap<>();
+    final Map<String, List<Asked>> asked = new ConcurrentHashMap<>();
     private final HostIdentity host;
     private final EndpointAddress address;
     private volatile boolean closed;

@@ -9,7 +9,7 @@ final class LongMap<T> {
     private static final @Nullable Object[] NO_VALUES = {};
 
     private long[] keys = NO_KEYS;
-    private @Nullable Object[] values = NO_VALUES;
+    @Nullable Object[] values = NO_VALUES;
     private int size;
 
     private static int slot(long key, int mask) {

@@ -14,16 +14,16 @@ final class Mailbox {
     private final ConnectionCore connection;
     private final SpinLock lock;
     private final Outbound outbound;
-    private final NotificationQueue notes = new NotificationQueue();
+    final NotificationQueue notes = new NotificationQueue();
 
     /// Large notifications that are arriving in parts, by the transfer that they belong to.
-    private final LongMap<byte[]> parts = new LongMap<>();
+    final LongMap<byte[]> parts = new LongMap<>();
 
     /// A hint: there are some of them.
     private volatile boolean partsComing;
 
     /// Bytes that were taken and not given back as credits.
-    private int bytesOwed;
+    int bytesOwed;
 
     Mailbox(ConnectionCore connection) {
         this.connection = connection;

@@ -20,9 +20,9 @@ final class Matcher {
 
     /// What came before its receive: a message (`bytes`), a request (`bytes` null), or the word
     /// that nothing will come.
-    private record Arrival(byte @Nullable [] bytes, long length, long token, boolean aborted) {}
+    record Arrival(byte @Nullable [] bytes, long length, long token, boolean aborted) {}
 
-    private static final class Channel {
+    static final class Channel {
         final long tag;
         long sendNext;
         long receiveNext;
@@ -46,16 +46,16 @@ final class Matcher {
     private final ConnectionCore connection;
     private final Outbound outbound;
     private final Credits credits;
-    private final LongMap<Channel> channels = new LongMap<>();
-    private final ArrayDeque<Channel> starved = new ArrayDeque<>();
+    final LongMap<Channel> channels = new LongMap<>();
+    final ArrayDeque<Channel> starved = new ArrayDeque<>();
     private @Nullable Channel last;
-    private int creditsOwed;
+    int creditsOwed;
 
     /// Messages and requests of all tags that have come before their receives.
-    private int arrived;
+    int arrived;
 
     /// What the peer said of positions that this side has not come to: adverts, withdrawals, ends.
-    private int foretold;
+    int foretold;
 
     /// Capacity of the receive that the last refused message met.
     long lastCapacity;

@@ -32,7 +32,7 @@ final class OneSided {
     private volatile @Nullable Direct direct;
 
     /// Sends whose bytes this side stores into the peer's receive by itself.
-    private final OperationQueue stores;
+    final OperationQueue stores;
 
     OneSided(ConnectionCore connection) {
         this.connection = connection;

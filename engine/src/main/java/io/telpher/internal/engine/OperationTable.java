@@ -13,7 +13,7 @@ final class OperationTable {
     private final Clock clock;
     private @Nullable Operation[] slots = new Operation[8];
     private int[] free = new int[8];
-    private int freeCount;
+    int freeCount;
     private int used;
 
     OperationTable(Clock clock) {

@@ -42,11 +42,11 @@ final class Outbound {
     final Resending resending;
     private final Lanes lanes;
     private final Encoder encoder;
-    private final OperationQueue shortQueue;
-    private final OperationQueue bulkQueue;
-    private final ArrayDeque<ControlFrame> control = new ArrayDeque<>();
+    final OperationQueue shortQueue;
+    final OperationQueue bulkQueue;
+    final ArrayDeque<ControlFrame> control = new ArrayDeque<>();
     private final ArrayDeque<ControlFrame> pool = new ArrayDeque<>();
-    private final ArrayDeque<ControlFrame> signals = new ArrayDeque<>();
+    final ArrayDeque<ControlFrame> signals = new ArrayDeque<>();
     private final Hint urgentWork = new Hint();
 
     /// Changes, under the lock, whenever there may be more to send than before.

@@ -25,7 +25,7 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
     private final int generation;
     private final long key;
     private final RemoteMemory remote;
-    private final AtomicInteger users = new AtomicInteger();
+    final AtomicInteger users = new AtomicInteger();
 
     /// Guarded by `this`: whether everything has been given back.
     private boolean freed;

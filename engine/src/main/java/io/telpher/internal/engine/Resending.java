@@ -17,7 +17,7 @@ final class Resending {
     private final Outbound outbound;
     private final Credits credits;
     private final Encoder encoder;
-    private final ArrayDeque<Resend> resends = new ArrayDeque<>(0);
+    final ArrayDeque<Resend> resends = new ArrayDeque<>(0);
 
     /// A hint: `resends` holds something.
     private final Hint filled = new Hint();

@@ -13,7 +13,7 @@ final class Serving {
     private final SpinLock lock;
     private final OperationTable table;
     private final Outbound outbound;
-    private int running;
+    int running;
 
     Serving(ConnectionCore connection, OperationTable table, Outbound outbound) {
         this.connection = connection;

@@ -19,7 +19,7 @@ final class Token {
     private final Platform platform;
 
     @SuppressWarnings("unused") // by HELD
-    private volatile int held;
+    volatile int held;
 
     Token(Platform platform) {
         this.platform = platform;
