@@ -68,6 +68,8 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     private final Queue<ConnectionCore> accepted = new ConcurrentLinkedQueue<>();
     private final Gate gate;
     private final Map<String, RemoteMemory> published = new ConcurrentHashMap<>();
+
+    /// Who waits for a name; a list is touched inside the map's `compute` methods alone.
     final Map<String, List<Asked>> asked = new ConcurrentHashMap<>();
     private final HostIdentity host;
     private final EndpointAddress address;
@@ -251,10 +253,13 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
             }
         }
         joinable.remove(connection.id(), connection);
-        for (List<Asked> waiting : asked.values()) {
-            synchronized (waiting) {
-                waiting.removeIf(a -> a.connection == connection);
-            }
+        for (String name : asked.keySet()) {
+            asked.computeIfPresent(
+                    name,
+                    (n, waiting) -> {
+                        waiting.removeIf(a -> a.connection == connection);
+                        return waiting.isEmpty() ? null : waiting;
+                    });
         }
     }
 
@@ -442,13 +447,9 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
                     "a name has 1 to " + ControlFrame.MAX_PAYLOAD / 4 + " characters");
         }
         published.put(name, memory);
-        List<Asked> waiting = asked.remove(name);
-        if (waiting == null) {
+        List<Asked> due = asked.remove(name);
+        if (due == null) {
             return;
-        }
-        List<Asked> due;
-        synchronized (waiting) {
-            due = List.copyOf(waiting);
         }
         for (Asked one : due) {
             one.connection.names.published(one.token, memory);
@@ -465,13 +466,16 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         if (asked.size() >= MOST_NAMES && !asked.containsKey(name)) {
             return null; // whoever asks runs into its deadline
         }
-        List<Asked> waiting = asked.computeIfAbsent(name, n -> new ArrayList<>());
-        synchronized (waiting) {
-            if (waiting.size() >= MOST_ASKED) {
-                waiting.removeFirst(); // the oldest has most likely given up
-            }
-            waiting.add(new Asked(connection, token));
-        }
+        asked.compute(
+                name,
+                (n, before) -> {
+                    List<Asked> waiting = before == null ? new ArrayList<>() : before;
+                    if (waiting.size() >= MOST_ASKED) {
+                        waiting.removeFirst(); // the oldest has most likely given up
+                    }
+                    waiting.add(new Asked(connection, token));
+                    return waiting;
+                });
         // Published between the two looks: answer now; the second answer of a race is ignored as
         // stale.
         return published.get(name);

@@ -1,6 +1,7 @@
 package io.telpher.internal.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.telpher.Connection;
 import io.telpher.Endpoint;
@@ -9,6 +10,7 @@ import io.telpher.EndpointOptions;
 import io.telpher.MemoryRegion;
 import io.telpher.MemorySlice;
 import io.telpher.RemoteMemory;
+import io.telpher.TelpherException;
 import io.telpher.internal.wire.Frame;
 import io.telpher.sim.LinkOptions;
 import io.telpher.sim.SimHost;
@@ -21,6 +23,7 @@ import java.util.Objects;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
@@ -81,6 +84,20 @@ class LeftoversTest {
         } else {
             assertThat(found).anyMatch(text -> text.contains(leak.said));
         }
+    }
+
+    @Test
+    void whoAskedForANameIsForgottenWithItsConnection() {
+        AtomicReference<EndpointImpl> asked = new AtomicReference<>();
+        run(
+                (own, peer) -> {
+                    assertThatThrownBy(() -> own.lookup("nothing", Duration.ofMillis(10)))
+                            .isInstanceOf(TelpherException.TimedOut.class);
+                    EndpointImpl endpoint = ((ConnectionImpl) peer).core.endpoint();
+                    assertThat(endpoint.asked).hasSize(1);
+                    asked.set(endpoint);
+                });
+        assertThat(asked.get().asked).isEmpty();
     }
 
     /// Runs something in the middle of a conversation that has come to rest.
