@@ -206,6 +206,9 @@ final class Matcher {
             }
             return;
         }
+        if (channel.withdrawn.get(k) != null) {
+            return; // its withdrawal has come before it, over another lane
+        }
         if (channel.adverts.get(k) != null || !mayForetell()) {
             return;
         }

@@ -86,6 +86,20 @@ class LeftoversTest {
         }
     }
 
+    /// A lane's death may reverse the two.
+    @Test
+    void anAdvertThatComesAfterItsWithdrawalIsForgotten() {
+        List<String> found = new ArrayList<>();
+        run(
+                (own, peer) -> {
+                    Matcher matcher = ((ConnectionImpl) own).core.matcher;
+                    matcher.withdraw(5, 3, 77);
+                    matcher.advert(5, 3, 100_000, 77, null);
+                    found.addAll(Leftovers.between(own, peer));
+                });
+        assertThat(found).noneMatch(text -> text.contains("adverts"));
+    }
+
     @Test
     void whoAskedForANameIsForgottenWithItsConnection() {
         AtomicReference<EndpointImpl> asked = new AtomicReference<>();
