@@ -112,7 +112,9 @@ final class Inbound implements Receiver {
             case Frame.FENCE -> connection.reports.fenceAsked((int) Frame.field(h, at, Frame.A));
             case Frame.FENCED ->
                     connection.reports.fenced(
-                            (int) Frame.field(h, at, Frame.A), Frame.field(h, at, Frame.B));
+                            (int) Frame.field(h, at, Frame.A),
+                            Frame.field(h, at, Frame.B),
+                            Frame.field(h, at, Frame.C));
             case Frame.PING -> connection.reports.answer(Frame.PONG, lane);
             case Frame.PONG -> {}
             default -> announcements.apply(h, at, p, pAt, length, type);

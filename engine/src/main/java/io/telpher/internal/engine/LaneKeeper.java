@@ -335,13 +335,18 @@ final class LaneKeeper {
             return;
         }
         burials = false;
+        boolean buried = false;
         for (LaneState s : lanes.all()) {
             if (s.dead && !s.closed) {
                 close(s);
+                buried = true;
             }
         }
         lock.lock();
         try {
+            if (buried) {
+                askAgain(); // what was asked for may have been on its way over this lane
+            }
             afterBurials();
         } finally {
             lock.unlock();
@@ -373,6 +378,12 @@ final class LaneKeeper {
         }
     }
 
+    private void askAgain() {
+        for (LaneState s : lanes.all()) {
+            s.fenceAsked = false;
+        }
+    }
+
     private void afterBurials() {
         LaneState live = lanes.control();
         if (live == null) {
@@ -393,8 +404,9 @@ final class LaneKeeper {
             if (!s.dead || !s.closed) {
                 continue;
             }
-            if (!s.fenced) {
-                outbound.signal(Frame.FENCE, s.index, 0);
+            if (!s.fenced && !s.fenceAsked) {
+                s.fenceAsked = true;
+                outbound.signal(Frame.FENCE, s.index, 0, 0);
             }
             answerFence(s);
         }
@@ -426,35 +438,41 @@ final class LaneKeeper {
         }
     }
 
-    /// A refusal of a lane has become known: the answer to a fence may have waited for it. Under
-    /// the lock.
+    /// A refusal of a lane has become known: the answer to a fence may say so now. Under the lock.
     void known(LaneState s) {
         if (s.fenceOwed) {
             burials = true;
         }
     }
 
+    /// Says how far a lane came, at once: what the peer takes back may be the very word that it
+    /// knows of our refusals, and the answer must not wait for that.
     private void answerFence(LaneState s) {
-        if (s.fenceOwed && s.closed && s.held.isEmpty()) {
-            s.fenceOwed = false;
-            outbound.signal(Frame.FENCED, s.index, s.received());
+        if (s.fenceOwed && s.closed) {
+            s.fenceOwed = s.heldCount > 0;
+            outbound.signal(Frame.FENCED, s.index, s.received(), s.heldCount);
         }
     }
 
-    /// The peer has closed a lane and says how far it came. Under the lock.
-    boolean fenced(LaneState s, long upTo) {
+    /// The peer has closed a lane and says how far it came: the rest goes out again. What has
+    /// arrived counts as applied when there is no refusal among it any more that this side may not
+    /// have heard of. Under the lock.
+    ///
+    /// @param refusals how many such refusals there are
+    boolean fenced(LaneState s, long upTo, long refusals) {
         if (s.fenced) {
             return true;
         }
-        if (!s.dead || !s.closed) {
+        if (!s.dead || !s.closed || upTo > s.sent) {
             return false;
+        }
+        long arrived = Math.max(upTo, s.acked);
+        outbound.resending.takeBack(s, arrived);
+        if (refusals > 0) {
+            return true; // it will say so again
         }
         s.fenced = true;
-        if (!outbound.applied(s, Math.max(upTo, s.acked))) {
-            return false;
-        }
-        outbound.resending.takeBack(s);
-        return true;
+        return outbound.applied(s, arrived);
     }
 
     // --- memory that lanes must not touch any more ----------------------------------------------
@@ -496,7 +514,8 @@ final class LaneKeeper {
             }
         }
         if (fencing) {
-            burials = true; // asks again: signals get lost with their lanes
+            askAgain();
+            burials = true;
         }
         if (pause > 3_000_000_000L) {
             return; // this process was stopped itself: first take in what has arrived meanwhile

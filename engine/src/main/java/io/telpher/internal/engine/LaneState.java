@@ -150,6 +150,10 @@ final class LaneState {
     /// The peer asked for the end of this lane and waits for the answer.
     boolean fenceOwed;
 
+    /// The peer has been asked to end this lane, since the last tick and the last death of a lane:
+    /// signals get lost with the lanes that carry them.
+    boolean fenceAsked;
+
     /// The peer has said how far it came: what was left has been queued again.
     boolean fenced;
 
@@ -281,6 +285,15 @@ final class LaneState {
         bytesInFlight -= lengths[at];
         ackedBytes += lengths[at];
         acked++;
+    }
+
+    /// Forgets the newest frames, which have not arrived: as if they had not been sent.
+    void forgetFrom(long arrived) {
+        while (sent > arrived) {
+            int at = (int) (--sent & refs.length - 1);
+            refs[at] = null;
+            bytesInFlight -= lengths[at];
+        }
     }
 
     /// How far the peer may be told that its frames were applied: not past a refusal that it may

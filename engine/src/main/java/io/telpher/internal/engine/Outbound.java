@@ -94,11 +94,12 @@ final class Outbound {
     }
 
     /// Queues a frame that is neither confirmed nor kept.
-    void signal(int type, long a, long b) {
+    void signal(int type, long a, long b, long c) {
         if (signals.size() > MOST_SIGNALS) {
             return; // they may be lost
         }
-        ControlFrame frame = control(type, 0, 0, 0).with(Frame.A, a).with(Frame.B, b);
+        ControlFrame frame =
+                control(type, 0, 0, 0).with(Frame.A, a).with(Frame.B, b).with(Frame.C, c);
         signals.addLast(frame);
         urgentWork.set();
         stamp.count();

@@ -51,18 +51,18 @@ final class Reports {
         }
         lock.lock();
         try {
-            outbound.signal(Frame.FENCED, laneIndex, 0);
+            outbound.signal(Frame.FENCED, laneIndex, 0, 0);
         } finally {
             lock.unlock();
         }
     }
 
-    void fenced(int laneIndex, long upTo) {
+    void fenced(int laneIndex, long upTo, long refusals) {
         LaneState s = connection.lane(laneIndex);
         boolean good;
         lock.lock();
         try {
-            good = s != null && keeper.fenced(s, upTo);
+            good = s != null && keeper.fenced(s, upTo, refusals);
         } finally {
             lock.unlock();
         }

@@ -34,18 +34,20 @@ final class Resending {
         return filled.isSet();
     }
 
-    /// Takes back what a dead lane has not delivered. The lane was fenced, or everything counts as
-    /// not delivered.
-    void takeBack(LaneState s) {
+    /// Takes back what a dead lane has not delivered.
+    ///
+    /// @param arrived how many frames it has delivered
+    void takeBack(LaneState s, long arrived) {
+        if (arrived == s.sent) {
+            return;
+        }
         filled.set();
         outbound.touch();
-        while (s.acked < s.sent) {
-            long sequence = s.acked;
+        for (long sequence = arrived; sequence < s.sent; sequence++) {
             LaneState.Sent kind = s.kind(sequence);
             Object ref = s.ref(sequence);
             long offset = s.offset(sequence);
             int length = s.length(sequence);
-            s.forget();
             if (ref instanceof ControlFrame) {
                 resends.addLast(new Resend(kind, ref, offset, length));
             } else if (ref instanceof Operation op) {
@@ -68,6 +70,7 @@ final class Resending {
                 }
             }
         }
+        s.forgetFrom(arrived);
     }
 
     /// Encodes the next frame that has to be made again, if this lane may carry it.

@@ -105,7 +105,8 @@ public final class Frame {
     /// Stop reading lane a, close it, and say how far you came. Not sequenced, may be repeated.
     public static final int FENCE = 33;
 
-    /// Answer: lane a was read up to sequence b. Not sequenced, may be repeated.
+    /// Answer: lane a was read up to sequence b; c refusals among that may not be known yet. Not
+    /// sequenced, repeated until c is 0.
     public static final int FENCED = 34;
 
     /// Are you there? Not sequenced.

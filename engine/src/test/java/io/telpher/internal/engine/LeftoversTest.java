@@ -41,7 +41,7 @@ class LeftoversTest {
         READ_CREDIT("unanswered", core -> core.outbound.credits.readsOut++),
         ANSWER("answers", core -> core.serving.running++),
         CONTROL("control", core -> core.outbound.enqueue(credit(core))),
-        SIGNAL("signals", core -> core.outbound.signal(Frame.FENCE, 7, 0)),
+        SIGNAL("signals", core -> core.outbound.signal(Frame.FENCE, 7, 0, 0)),
         SEND_TOKEN("send token", core -> core.lanes.all()[0].sendToken.take()),
         POLL_TOKEN("poll token", core -> core.lanes.all()[0].pollToken.take()),
         FRAME(
