@@ -1,5 +1,7 @@
 package io.telpher.sim;
 
+import io.telpher.internal.wire.Frame;
+import io.telpher.spi.Lane;
 import io.telpher.spi.Placement;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -25,6 +27,14 @@ final class Faulty {
 
     boolean doubles() {
         return happens(Planted.DOUBLE);
+    }
+
+    /// Copies a header, or makes it say nothing.
+    void copyHeader(MemorySegment header, long at, MemorySegment to) {
+        MemorySegment.copy(header, at, to, 0, Lane.HEADER);
+        if (Frame.type(header, at) == Frame.CREDIT && happens(Planted.FORGET_CREDIT)) {
+            to.set(ValueLayout.JAVA_BYTE, 0, (byte) Frame.NOP);
+        }
     }
 
     boolean confirmsEarly() {

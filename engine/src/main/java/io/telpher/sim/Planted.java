@@ -13,5 +13,7 @@ enum Planted {
     /// A byte of a payload is written once more, after its frame has ended.
     WRITE_LATE,
     /// A ring confirms frames that the peer has not applied.
-    CONFIRM_EARLY
+    CONFIRM_EARLY,
+    /// A frame that gives credits back arrives empty: nothing goes wrong until they run out.
+    FORGET_CREDIT
 }

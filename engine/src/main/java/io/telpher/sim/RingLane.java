@@ -113,7 +113,7 @@ final class RingLane implements Lane, SimProcess.Pollable {
         if (length > 0) {
             MemorySegment.copy(payload, ValueLayout.JAVA_BYTE, offset, record, HEADER, length);
         }
-        MemorySegment.copy(header, ValueLayout.JAVA_BYTE, at, record, 0, HEADER);
+        faulty.copyHeader(header, at, MemorySegment.ofArray(record));
         SimTransport.log(process, "sends", header, at, end.stream());
         accepted += Frame.type(header, at) < Frame.FIRST_UNSEQUENCED ? 1 : 0;
         if (!faulty.loses()) {

@@ -168,8 +168,15 @@ final class SimProcess extends Platform {
         streams.remove(end);
     }
 
-    int openStreams() {
-        return streams.size();
+    /// What it still holds: nothing, when its programs have ended and its endpoints are closed.
+    List<String> leftovers() {
+        List<String> found = new ArrayList<>();
+        streams.forEach(end -> found.add(end.stream().name()));
+        descriptors.keySet().forEach(number -> found.add("descriptor " + number));
+        listeners.keySet().forEach(port -> found.add("port " + port));
+        readiness.forEach(one -> found.add("a readiness"));
+        tasks.forEach(task -> found.add(task.toString()));
+        return found;
     }
 
     int listen(SimTransportEndpoint endpoint) {

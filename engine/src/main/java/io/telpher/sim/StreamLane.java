@@ -80,7 +80,7 @@ final class StreamLane implements Lane {
         }
         int copies = faulty.doubles() ? 2 : 1;
         for (int i = 0; i < copies; i++) {
-            MemorySegment.copy(header, at, outHeader, 0, HEADER);
+            faulty.copyHeader(header, at, outHeader);
             headerSent = 0;
             outPayload = payload;
             outAt = offset;

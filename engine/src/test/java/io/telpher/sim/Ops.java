@@ -15,7 +15,7 @@ final class Ops {
     static final byte SPENT = (byte) 0xEE;
 
     /// So long nothing takes by itself.
-    private static final long UNHURRIED = Duration.ofMillis(500).toNanos();
+    static final long UNHURRIED = Duration.ofMillis(500).toNanos();
 
     private Ops() {}
 
@@ -94,12 +94,59 @@ final class Ops {
         /// Its local memory was overwritten when it had ended.
         boolean spent;
 
+        /// The same transfer's posting before this one.
+        @Nullable Op before;
+
+        /// The transfer was posted again: what its memory holds is the next posting's.
+        boolean posted;
+
+        /// It names memory that was closed before.
+        boolean hopeless;
+
         Op(RandomRun run, RandomRun.Side side, long id, Kind kind, long length) {
             this.run = run;
             this.side = side;
             this.id = id;
             this.kind = kind;
             this.length = length;
+        }
+
+        /// Whether its transfer may be posted again: nothing of it is under way any more, and its
+        /// memory is there.
+        boolean mayGoAgain() {
+            Area own = local;
+            Area to = target;
+            return state == TransferState.DONE
+                    && transfer != null
+                    && kind != Kind.NOTIFY
+                    && note < 0
+                    && counterAt < 0
+                    && !posted
+                    && own != null
+                    && side.areas.contains(own)
+                    && (to == null || side.other().areas.contains(to));
+        }
+
+        /// Makes this the next posting of the same transfer.
+        void follow(Op earlier) {
+            before = earlier;
+            earlier.posted = true;
+            local = earlier.local;
+            localAt = earlier.localAt;
+            target = earlier.target;
+            targetAt = earlier.targetAt;
+            tag = earlier.tag;
+            deadline = earlier.deadline;
+        }
+
+        /// Whether a byte of its target was right for it or for an earlier posting.
+        private boolean isFrom(byte value, long at) {
+            for (Op op = this; op != null; op = op.before) {
+                if (value == pattern(op.id, at)) {
+                    return true;
+                }
+            }
+            return false;
         }
 
         /// It has ended: everything that can be checked now.
@@ -118,8 +165,10 @@ final class Ops {
             long most =
                     deadline
                             + run.drainNanos
-                            + Duration.ofSeconds(2).toNanos()
-                            + run.disturbedNanos(side);
+                            + Duration.ofMillis(600).toNanos()
+                            + run.disturbedNanos(side)
+                            // Who closes an area does not poll its tokens meanwhile.
+                            + (token == 0 ? 0 : side.closingNanos);
             if (now - postedAt > most) {
                 run.violated(
                         "%s ended after %d ms, its deadline is %d ms"
@@ -135,6 +184,9 @@ final class Ops {
                 run.violated(this + " stood still until its deadline, with nothing in its way");
             }
             boolean done = how == TransferState.DONE;
+            if (done && hopeless) {
+                run.violated(this + " is DONE, but its target was closed before");
+            }
             Area to = target;
             Area own = local;
             switch (kind) {
@@ -192,6 +244,9 @@ final class Ops {
                 }
                 return;
             }
+            if (posted) {
+                return; // its bytes are the next posting's
+            }
             if (kind == Kind.WRITE && to != null) {
                 if (state == TransferState.DONE) {
                     checkTarget("in the end");
@@ -204,7 +259,7 @@ final class Ops {
                 }
                 for (long i = 0; i < length; i++) {
                     byte now = to.memory.get(ValueLayout.JAVA_BYTE, targetAt + i);
-                    if (now != 0 && now != pattern(id, i)) {
+                    if (now != 0 && !isFrom(now, i)) {
                         run.violated("%s: byte %d is neither old nor new".formatted(this, i));
                         break;
                     }

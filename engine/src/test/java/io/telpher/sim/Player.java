@@ -9,6 +9,7 @@ import io.telpher.Notification;
 import io.telpher.RemoteMemory;
 import io.telpher.RemoteQuiet;
 import io.telpher.RemoteSlices;
+import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import io.telpher.TransferState;
@@ -71,7 +72,7 @@ final class Player {
     }
 
     private void step() {
-        switch (random.nextInt(24)) {
+        switch (random.nextInt(27)) {
             case 0, 1, 2, 3, 4, 5, 6 -> write();
             case 7, 8, 9, 10 -> read();
             case 11, 12, 13, 14 -> send();
@@ -79,10 +80,14 @@ final class Player {
             case 19, 20 -> notifyPeer();
             case 21 -> cancel();
             case 22 -> {
-                if (random.nextInt(3) == 0) {
-                    reopen();
+                switch (random.nextInt(3)) {
+                    case 0 -> reopen();
+                    case 1 -> run.publish(side, 1);
+                    default -> writeToClosed();
                 }
             }
+            case 23 -> lookUp();
+            case 24, 25 -> postAgain();
             default -> take(connection.pollNotification());
         }
     }
@@ -331,19 +336,105 @@ final class Player {
     private void reopen() {
         int index = random.nextInt(side.areas.size());
         Area old = side.areas.get(index);
+        long since = run.simulation.scheduler.now();
         old.close();
+        side.closingNanos += run.simulation.scheduler.now() - since;
         run.retired(side, old);
         side.areas.set(index, new Area(endpoint, 96 << 10));
+        if (random.nextBoolean()) {
+            run.publish(side, index);
+        }
+    }
+
+    /// Names a region of the peer that is closed already.
+    private void writeToClosed() {
+        List<Area> closed = side.other().closed;
+        if (closed.isEmpty()) {
+            return;
+        }
+        Area target = closed.get(random.nextInt(closed.size()));
+        long length = random.nextInt(1, 2_000);
+        long[] from = new long[1];
+        Area own = area(side, length, from);
+        long at = target.take(length);
+        if (own == null || at < 0) {
+            return;
+        }
+        Ops.Op op = run.op(side, Ops.Kind.WRITE, length);
+        op.local = own;
+        op.localAt = from[0];
+        op.target = target;
+        op.targetAt = at;
+        op.hopeless = true;
+        Ops.fill(own.memory, from[0], length, op.id);
+        post(
+                op,
+                connection.prepareWrite(
+                        new MemorySlice(own.region, from[0], length),
+                        target.region.remote().slice(at, length),
+                        options(op)));
+    }
+
+    /// Looks a name of the peer up, in a program of its own: this one has tokens to poll.
+    private void lookUp() {
+        String name = "area" + random.nextInt(2);
+        Duration atMost = Duration.ofNanos(random.nextLong(1, 900_000_000));
+        boolean there = side.other().published.containsKey(name);
+        side.host.start("asker", () -> lookUp(name, atMost, there));
+    }
+
+    private void lookUp(String name, Duration atMost, boolean there) {
+        try {
+            RemoteMemory found = connection.lookup(name, atMost);
+            if (!side.other().published.getOrDefault(name, List.of()).contains(found)) {
+                run.violated("'" + name + "' gave what was never published: " + found);
+            }
+        } catch (TelpherException.TimedOut e) {
+            if (there && run.isCalm() && atMost.toNanos() >= Ops.UNHURRIED) {
+                run.violated("'" + name + "' is published and was not found");
+            }
+        } catch (TelpherException e) {
+            if (connection.isOpen()) {
+                run.violated("'" + name + "': " + e);
+            }
+        }
+    }
+
+    /// Posts a transfer that has ended once more, with other bytes.
+    private void postAgain() {
+        List<Ops.Op> ended = side.own.stream().filter(Ops.Op::mayGoAgain).toList();
+        if (ended.isEmpty()) {
+            return;
+        }
+        Ops.Op before = ended.get(random.nextInt(ended.size()));
+        Ops.Op op = run.op(side, before.kind, before.length);
+        op.follow(before);
+        Area own = op.local;
+        Area target = op.target;
+        Transfer transfer = before.transfer;
+        if (own == null || transfer == null) {
+            return;
+        }
+        switch (op.kind) {
+            case WRITE -> Ops.fill(own.memory, op.localAt, op.length, op.id);
+            case READ -> {
+                if (target != null) {
+                    Ops.fill(target.memory, op.targetAt, op.length, op.id);
+                }
+            }
+            case SEND -> {
+                op.position = side.sendCount.merge(op.tag, 1, Integer::sum) - 1;
+                Ops.fill(own.memory, op.localAt, op.length, op.id);
+                run.sent(op);
+            }
+            default -> op.position = side.receiveCount.merge(op.tag, 1, Integer::sum) - 1;
+        }
+        post(op, transfer);
     }
 
     private void awaitAll() {
         Duration most = Duration.ofSeconds(20);
-        for (Ops.Op op : List.copyOf(side.own)) {
-            Transfer transfer = op.transfer;
-            if (transfer != null && !transfer.await(most)) {
-                run.violated(op + " does not end");
-            }
-        }
+        // Nobody learns of the ends of tokens but by polling, so they come first.
         long until = run.simulation.scheduler.now() + most.toNanos();
         while (!tokens.isEmpty() && run.simulation.scheduler.now() < until) {
             pollTokens();
@@ -351,6 +442,12 @@ final class Player {
         }
         for (Ops.Op op : tokens) {
             run.violated(op + " does not end");
+        }
+        for (Ops.Op op : List.copyOf(side.own)) {
+            Transfer transfer = op.transfer;
+            if (transfer != null && !transfer.await(most)) {
+                run.violated(op + " does not end");
+            }
         }
     }
 }

@@ -4,8 +4,11 @@ import io.telpher.Connection;
 import io.telpher.Endpoint;
 import io.telpher.EndpointAddress;
 import io.telpher.EndpointOptions;
+import io.telpher.Notification;
+import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
+import io.telpher.internal.engine.Leftovers;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -13,6 +16,7 @@ import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.BooleanSupplier;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 
@@ -21,8 +25,19 @@ import org.jspecify.annotations.Nullable;
 final class RandomRun implements AutoCloseable {
     private static final Duration LONG = Duration.ofSeconds(60);
 
+    private static final Duration CONNECT = Duration.ofSeconds(10);
+
     private static final double FAST = 50e6;
     private static final Duration LONGER = LONG.multipliedBy(5);
+
+    /// Everything that is under way comes to its end within this, faults included.
+    private static final Duration SETTLED = Duration.ofSeconds(20);
+
+    /// The engine gives strangers 5 s; what was dialled beside the way that worked takes as long as
+    /// a connect may.
+    private static final Duration HANDSHAKE = CONNECT.plusSeconds(2);
+
+    static final Duration LIVENESS = Duration.ofSeconds(3);
 
     final Simulation simulation;
     final RandomGenerator random;
@@ -42,21 +57,34 @@ final class RandomRun implements AutoCloseable {
 
     private final boolean takers;
 
+    /// Both sides connect at the same time.
+    private final boolean crossing;
+
+    /// How many faults there are.
+    private int faults;
+
     /// Nothing goes wrong, so nothing may be late.
     private boolean calm;
 
     private long ids;
-    private boolean over;
+    boolean over;
 
     /// One host of the run.
     final class Side {
         final String name;
         final SimHost host;
         final List<Area> areas = new ArrayList<>();
+        final List<Area> closed = new ArrayList<>();
+
+        /// What it has published under each name, the newest last.
+        final Map<String, List<RemoteMemory>> published = new LinkedHashMap<>();
+
         final List<Ops.Op> own = new ArrayList<>();
         final Map<Long, Integer> sendCount = new HashMap<>();
         final Map<Long, Integer> receiveCount = new HashMap<>();
         @Nullable EndpointAddress address;
+        @Nullable Endpoint endpoint;
+        @Nullable SimProcess process;
         @Nullable Connection connection;
 
         /// Its program has posted everything, and everything has ended.
@@ -65,8 +93,17 @@ final class RandomRun implements AutoCloseable {
         /// It was there to the end and has taken every notification.
         boolean drained;
 
+        /// Nothing was left when everything had ended, as far as it could be seen.
+        boolean settled;
+
         /// Its process was ended.
         boolean dead;
+
+        /// Another process comes, or has come, after the first was ended.
+        @Nullable Rebirth rebirth;
+
+        /// How long its program was closing areas.
+        long closingNanos;
 
         long pausedNanos;
         long pausedSince;
@@ -117,8 +154,9 @@ final class RandomRun implements AutoCloseable {
                         .withSpin(Duration.ofNanos(random.nextInt(8) == 0 ? 20_000 : 0))
                         .withDeadline(Duration.ofMillis(random.nextInt(500, 4_000)))
                         .withDrainLimit(Duration.ofMillis(500))
-                        .withLiveness(Duration.ofSeconds(3));
+                        .withLiveness(LIVENESS);
         takers = random.nextBoolean();
+        crossing = random.nextInt(4) == 0;
         drainNanos = options.drainLimit().toNanos();
     }
 
@@ -214,6 +252,9 @@ final class RandomRun implements AutoCloseable {
     /// An area was closed: it is still looked at in the end.
     void retired(Side side, Area area) {
         retired.add(area);
+        if (area.isClosed()) {
+            side.closed.add(area);
+        }
         simulation.log(side.name, "closed " + area.region.toString().replaceAll(",.*", ""));
     }
 
@@ -247,6 +288,11 @@ final class RandomRun implements AutoCloseable {
         return calm;
     }
 
+    /// Whether there are faults beside the one that the caller knows of.
+    boolean hasOtherFaults() {
+        return faults > 1;
+    }
+
     // --- the run --------------------------------------------------------------------------------
 
     /// Runs it.
@@ -255,10 +301,11 @@ final class RandomRun implements AutoCloseable {
     List<String> run() {
         start(right, true);
         start(left, false);
-        int faults = Math.max(0, random.nextInt(7) - 2);
+        faults = Math.max(0, random.nextInt(7) - 2);
         calm = faults == 0 && links.stream().allMatch(l -> isFast(l.options()));
         for (int i = 0; i < faults; i++) {
-            simulation.after(Duration.ofNanos(random.nextLong(30_000_000)), this::fault);
+            simulation.after(
+                    Duration.ofNanos(random.nextLong(30_000_000)), new Faults(this, links)::strike);
         }
         try {
             simulation.run();
@@ -283,7 +330,37 @@ final class RandomRun implements AutoCloseable {
                 violated(changed);
             }
         }
+        for (Side side : List.of(left, right)) {
+            checkEnded(side);
+        }
         return violations;
+    }
+
+    /// An endpoint that was closed, and the process that it was the only one of, hold nothing.
+    private void checkEnded(Side side) {
+        Rebirth rebirth = side.rebirth;
+        if (rebirth != null) {
+            rebirth.checkAtRest();
+        }
+        Endpoint endpoint = side.endpoint;
+        SimProcess process = side.process;
+        if (endpoint == null || process == null || side.dead) {
+            return;
+        }
+        List<String> rest = held(endpoint, process);
+        if (!rest.isEmpty()) {
+            simulation.runFor(HANDSHAKE);
+            rest = held(endpoint, process);
+        }
+        if (!rest.isEmpty()) {
+            violated(side.name + " has closed its endpoint and still holds: " + rest);
+        }
+    }
+
+    private static List<String> held(Endpoint endpoint, SimProcess process) {
+        List<String> rest = new ArrayList<>(Leftovers.of(endpoint));
+        rest.addAll(process.leftovers());
+        return rest;
     }
 
     private static String trace(@Nullable Throwable e) {
@@ -320,13 +397,19 @@ final class RandomRun implements AutoCloseable {
 
     private void play(Side side, boolean accepts) {
         try (Endpoint endpoint = side.host.open(options)) {
+            side.endpoint = endpoint;
+            side.process = side.host.process();
             for (int i = 0; i < 2; i++) {
                 side.areas.add(new Area(endpoint, 192 << 10));
             }
+            publish(side, 0);
             side.address = endpoint.address();
             Connection connection;
             try {
-                connection = accepts ? endpoint.accept(LONG) : connect(endpoint, side.other());
+                connection =
+                        accepts && !crossing
+                                ? endpoint.accept(LONG)
+                                : connect(endpoint, side.other());
             } catch (TelpherException e) {
                 // A fault came first.
                 side.finished = true;
@@ -342,60 +425,85 @@ final class RandomRun implements AutoCloseable {
             simulation.await(() -> side.other().finished || side.other().dead, LONGER);
             new Player(this, side, endpoint, connection).drain();
             side.drained = connection.isOpen();
-            simulation.await(() -> side.other().drained || !connection.isOpen(), LONGER);
+            simulation.await(
+                    () -> side.other().drained || side.other().dead || !connection.isOpen(),
+                    LONGER);
+            if (side.other().dead) {
+                survive(side, endpoint, connection);
+            } else {
+                settle(side, connection);
+            }
         }
+    }
+
+    /// The other process is gone: that must be noticed, and another one may be in its place.
+    private void survive(Side side, Endpoint endpoint, Connection connection) {
+        if (!isWithin(() -> !connection.isOpen(), SETTLED)) {
+            violated(side.name + " does not notice that its peer is gone");
+            return;
+        }
+        Rebirth rebirth = side.other().rebirth;
+        if (rebirth != null) {
+            rebirth.visit(endpoint, side);
+        }
+    }
+
+    /// Everything has ended, and the connection lives: nothing may be left of what was.
+    private void settle(Side side, Connection connection) {
+        Connection peer = side.other().connection;
+        if (peer == null) {
+            return;
+        }
+        boolean settled =
+                isWithin(
+                        () -> {
+                            takeLate(side, connection);
+                            return !connection.isOpen()
+                                    || !peer.isOpen()
+                                    || Leftovers.between(connection, peer).isEmpty();
+                        },
+                        SETTLED);
+        if (!settled) {
+            violated("is at rest and still holds: " + Leftovers.between(connection, peer));
+        }
+        side.settled = true;
+        simulation.await(
+                () -> {
+                    takeLate(side, connection);
+                    return side.other().settled || !connection.isOpen();
+                },
+                LONGER);
+    }
+
+    /// A notification may come long after its sender has given it up.
+    private void takeLate(Side side, Connection connection) {
+        Notification late;
+        while ((late = connection.pollNotification()) != null) {
+            notified(side, late.payload());
+        }
+    }
+
+    private boolean isWithin(BooleanSupplier condition, Duration atMost) {
+        try {
+            simulation.await(condition, atMost);
+            return true;
+        } catch (TelpherException.TimedOut e) {
+            return false;
+        }
+    }
+
+    /// Publishes an area of a side as it is now.
+    void publish(Side side, int index) {
+        String name = "area" + index;
+        RemoteMemory memory = side.areas.get(index).region.remote();
+        side.published.computeIfAbsent(name, n -> new ArrayList<>()).add(memory);
+        java.util.Objects.requireNonNull(side.endpoint).publish(name, memory);
     }
 
     private Connection connect(Endpoint endpoint, Side to) {
         simulation.await(() -> to.address != null, LONG);
         EndpointAddress address = java.util.Objects.requireNonNull(to.address);
-        return endpoint.connect(address, Duration.ofSeconds(10));
-    }
-
-    private void fault() {
-        if (over) {
-            return;
-        }
-        Side victim = random.nextBoolean() ? left : right;
-        SimLink link = links.get(random.nextInt(links.size()));
-        int lane = random.nextInt(8);
-        Duration shortly = Duration.ofNanos(random.nextLong(1, 400_000_000));
-        switch (random.nextInt(20)) {
-            case 0, 1, 2 -> link.stall(lane, shortly);
-            case 3, 4 -> link.stall(shortly);
-            case 5, 6, 7, 8, 9 -> link.reset(lane);
-            case 10 -> link.reset();
-            case 11, 12 -> link.delay(Duration.ofNanos(random.nextLong(20_000_000)));
-            case 13, 14 -> {
-                link.cut();
-                simulation.sleep(shortly.multipliedBy(random.nextInt(1, 6)));
-                link.mend();
-            }
-            case 15 -> {
-                simulation.partition(left.host);
-                simulation.sleep(shortly.multipliedBy(random.nextInt(1, 12)));
-                simulation.heal();
-            }
-            case 16, 17 -> {
-                victim.pause();
-                simulation.sleep(shortly.multipliedBy(random.nextInt(1, 5)));
-                victim.resume();
-            }
-            case 18 -> {
-                Connection connection = victim.connection;
-                if (connection != null && victim.host.process() != null) {
-                    victim.host.start("closer", connection::close);
-                }
-            }
-            default -> {
-                victim.dead = true;
-                if (random.nextBoolean()) {
-                    victim.host.kill();
-                } else {
-                    victim.host.vanish();
-                }
-            }
-        }
+        return endpoint.connect(address, CONNECT);
     }
 
     @Override

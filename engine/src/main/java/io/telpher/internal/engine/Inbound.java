@@ -19,7 +19,7 @@ final class Inbound implements Receiver {
     private final LaneState lane;
     private final Placing placing;
     private final Refusals refusals;
-    private final Tails tails;
+    final Tails tails;
     private final Announcements announcements;
     private long lastConfirm;
 

@@ -30,7 +30,7 @@ final class Tails {
     private int taken;
 
     /// What they cost that went past the queue.
-    private int bytesOwed;
+    int bytesOwed;
 
     Tails(ConnectionCore connection, LaneState lane, Placing placing, Refusals refusals) {
         this.connection = connection;

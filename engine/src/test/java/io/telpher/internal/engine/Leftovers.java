@@ -126,6 +126,9 @@ public final class Leftovers {
         int messages = credits.messages + peer.matcher.arrived + peer.matcher.creditsOwed;
         none(Credits.MESSAGES - messages, "credits for messages are missing");
         int notes = credits.noteBytes + peer.mailbox.bytesOwed;
+        for (LaneState s : peer.lanes.all()) {
+            notes += s.inbound.tails.bytesOwed;
+        }
         none(Credits.NOTE_BYTES - notes, "bytes of credit for notifications are missing");
         none(credits.readsOut, "reads unanswered");
         check(!credits.largeNoteOut, "the credit for a large notification is missing");
