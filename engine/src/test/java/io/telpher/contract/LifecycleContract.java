@@ -134,6 +134,16 @@ abstract class LifecycleContract extends Contract {
 
     @Test
     void whoClosesBesidesWaitsForTheFirst() throws InterruptedException {
+        closeTwice(connection()::close);
+        reconnect();
+        release();
+        closeTwice(endpoint()::close);
+        here.close();
+        peer.tell(Participant::close);
+        connect();
+    }
+
+    private void closeTwice(Runnable close) throws InterruptedException {
         MemoryRegion local = region("local", Kind.TELPHER, 100);
         Transfer receive = connection().receive(1, local.all());
         CountDownLatch ending = new CountDownLatch(1);
@@ -144,11 +154,11 @@ abstract class LifecycleContract extends Contract {
                     LockSupport.parkNanos(200_000_000);
                     ended.set(true);
                 });
-        Thread first = Thread.ofPlatform().start(connection()::close);
+        Thread first = Thread.ofPlatform().start(close::run);
         assertThat(ending.await(20, TimeUnit.SECONDS)).isTrue();
-        within(LIMIT, connection()::close);
+        within(LIMIT, close);
         assertThat(ended).isTrue();
-        first.join();
+        assertThat(first.join(Duration.ofSeconds(20))).isTrue();
         Outcome.of(receive).assertError(TelpherException.Closed.class);
     }
 

@@ -170,6 +170,7 @@ abstract class MessageContract extends Contract {
         assertThat(error.sent()).isEqualTo(sent);
         assertThat(error.capacity()).isEqualTo(capacity);
         assertThat(outcome.state()).isEqualTo(TransferState.FAILED);
+        assertThat(outcome.remoteQuiet()).isEqualTo(RemoteQuiet.YES);
     }
 
     @Test

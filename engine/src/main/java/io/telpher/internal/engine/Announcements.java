@@ -101,10 +101,10 @@ final class Announcements {
                 case Frame.GOODBYE -> {
                     // What the peer has confirmed before it left is done.
                     if (lane.lane.confirmsNatively()) {
-                        boolean good =
-                                connection.outbound.applied(
-                                        lane, Math.max(lane.told, lane.lane.confirmed()));
-                        assert good || lane.sent >= 0;
+                        long upTo = Math.max(lane.told, lane.lane.confirmed());
+                        if (!connection.outbound.applied(lane, upTo)) {
+                            connection.confirmedTooMuch(upTo);
+                        }
                     }
                     connection.peerCloses();
                 }

@@ -328,6 +328,10 @@ final class ConnectionCore {
         fail(new TelpherException.ProtocolViolation(peerText() + " broke the protocol: " + what));
     }
 
+    void confirmedTooMuch(long upTo) {
+        violated("confirmation " + upTo + " of frames that were not sent");
+    }
+
     /// The peer said goodbye. Under the lock.
     void peerCloses() {
         goodbye = true;

@@ -163,7 +163,8 @@ final class Endings {
             return;
         }
         if (op.advance(Operation.ENDING, Operation.ENDED)) {
-            op.quiet = quiet && !op.exposed ? RemoteQuiet.YES : RemoteQuiet.UNKNOWN;
+            boolean exposed = op.exposed && !op.peerEnded;
+            op.quiet = quiet && !exposed ? RemoteQuiet.YES : RemoteQuiet.UNKNOWN;
             ended(op);
         }
     }

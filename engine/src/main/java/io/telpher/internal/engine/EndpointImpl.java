@@ -75,6 +75,11 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     private final EndpointAddress address;
     private volatile boolean closed;
 
+    /// Who closes, or has, and whether that is over.
+    private volatile @Nullable Thread closer;
+
+    private volatile boolean gone;
+
     /// Guards what follows, and the order of counters and `connections`.
     private final Object counting = new Object();
 
@@ -501,14 +506,34 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         throw new TelpherException.TimedOut("nobody connected within " + Failures.seconds(atMost));
     }
 
+    /// Whoever closes besides waits for the first, all of whose waits end; but not the threads that
+    /// the first may wait for.
     @Override
     public void close() {
-        synchronized (this) {
-            if (closed) {
-                return;
+        if (beginClose()) {
+            try {
+                end();
+            } finally {
+                gone = true;
             }
+            return;
+        }
+        int round = 0;
+        while (!gone && closer != Thread.currentThread() && !progress.isCurrent()) {
+            platform.pause(round++);
+        }
+    }
+
+    private synchronized boolean beginClose() {
+        boolean first = !closed;
+        if (first) {
+            closer = Thread.currentThread();
             closed = true;
         }
+        return first;
+    }
+
+    private void end() {
         gate.changed();
         progress.hide(this);
         for (ConnectionCore connection : List.copyOf(connections)) {

@@ -231,7 +231,7 @@ final class LaneKeeper {
 
     private void confirmed(LaneState s, long upTo) {
         if (!connection.reports.applied(s, upTo)) {
-            connection.violated("confirmation " + upTo + " of frames that were not sent");
+            connection.confirmedTooMuch(upTo);
         }
     }
 

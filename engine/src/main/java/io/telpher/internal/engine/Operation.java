@@ -145,6 +145,7 @@ final class Operation implements Window.Guard {
     /// A receive whose memory the peer may store into by itself, until the peer has said that it
     /// does not.
     boolean exposed;
+
     /// The peer's side of it has ended, or never began: it needs not be asked.
     boolean peerEnded;
 

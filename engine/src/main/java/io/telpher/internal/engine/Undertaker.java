@@ -1,6 +1,7 @@
 package io.telpher.internal.engine;
 
 import io.telpher.TelpherException;
+import io.telpher.internal.observe.Log;
 import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Deadline;
 import org.jspecify.annotations.Nullable;
@@ -84,8 +85,9 @@ final class Undertaker {
         return true;
     }
 
-    /// Closes the lanes and ends every operation of a connection that is over. Without lock and
-    /// tokens; the first caller does it, the others go on.
+    /// Closes the lanes and ends every operation of a connection that is over, also when a
+    /// transport fails to close something. Without lock and tokens; the first caller does it, the
+    /// others go on.
     void bury() {
         TelpherException cause = failure;
         if (cause == null || !take()) {
@@ -93,9 +95,9 @@ final class Undertaker {
         }
         for (LaneState s : lanes.all()) {
             s.dead = true;
-            keeper.close(s);
+            attempt(() -> keeper.close(s), s.name());
         }
-        connection.oneSided.close();
+        attempt(connection.oneSided::close, "the windows");
         lock.lock();
         try {
             endings.revokeAll(cause);
@@ -116,6 +118,14 @@ final class Undertaker {
         buried = true;
         burying = null;
         connection.waiters.wake();
+    }
+
+    private void attempt(Runnable close, String what) {
+        try {
+            close.run();
+        } catch (RuntimeException e) {
+            Log.error("%s to %s could not be closed".formatted(what, connection.peerText()), e);
+        }
     }
 
     /// Says goodbye, once, ends the connection, and waits until nothing of the caller's memory is

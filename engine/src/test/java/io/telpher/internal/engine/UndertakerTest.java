@@ -1,0 +1,192 @@
+package io.telpher.internal.engine;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.telpher.EndpointOptions;
+import io.telpher.RemoteMemory;
+import io.telpher.TelpherException;
+import io.telpher.Transfer;
+import io.telpher.internal.wire.Frame;
+import io.telpher.spi.Deadline;
+import io.telpher.spi.Lane;
+import io.telpher.spi.Link;
+import io.telpher.spi.Placement;
+import io.telpher.spi.Receiver;
+import io.telpher.spi.Window;
+import io.telpher.spi.Windows;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/// Ends that a well-kept transport or an honest peer does not bring about.
+class UndertakerTest {
+    private EndpointImpl endpoint;
+    private ConnectionCore core;
+    private Transfer receive;
+
+    @BeforeEach
+    void post() {
+        endpoint =
+                new EndpointImpl(
+                        EndpointOptions.DEFAULTS
+                                .withTransports(List.of("tcp"))
+                                .withInterfaces(List.of("lo")));
+        core = new ConnectionCore(endpoint, 1, endpoint.address());
+        endpoint.remember(core);
+        receive = new ConnectionImpl(core).receive(1, endpoint.allocate(8).all());
+    }
+
+    @AfterEach
+    void close() {
+        endpoint.close();
+    }
+
+    @Test
+    void operationsEndThoughATransportFailsToClose() {
+        core.add(new Link(new IdleLane(true), new StuckWindows()), 0, "");
+        core.close();
+        assertThat(receive.await(Duration.ofSeconds(20))).isTrue();
+        assertThat(receive.error()).isInstanceOf(TelpherException.Closed.class);
+        assertThat(endpoint.connections()).isEmpty();
+    }
+
+    @Test
+    void aGoodbyeThatConfirmsTooMuchIsAViolation() {
+        core.add(new Link(new IdleLane(false), null), 0, "");
+        assertThat(receive.await(Duration.ofSeconds(20))).isTrue();
+        assertThat(receive.error())
+                .isInstanceOf(TelpherException.ProtocolViolation.class)
+                .hasMessageContaining("confirmation " + IdleLane.TOO_MUCH);
+    }
+
+    private static final class StuckWindows implements Windows {
+        @Override
+        public Window open(RemoteMemory memory, Deadline deadline) {
+            throw new TelpherException.Unsupported("no windows here");
+        }
+
+        @Override
+        public String explain() {
+            return "stuck";
+        }
+
+        @Override
+        public void close() {
+            throw new IllegalStateException("stuck");
+        }
+    }
+
+    /// A lane on which nothing comes, but for a goodbye.
+    private static final class IdleLane implements Lane {
+        static final long TOO_MUCH = 1_000_000;
+
+        /// Whether closing it fails, and no goodbye comes.
+        private final boolean stuck;
+
+        IdleLane(boolean stuck) {
+            this.stuck = stuck;
+        }
+
+        @Override
+        public String path() {
+            return "idle";
+        }
+
+        @Override
+        public String text() {
+            return "to nobody";
+        }
+
+        @Override
+        public int maxPayload() {
+            return LEAST_PAYLOAD;
+        }
+
+        @Override
+        public int send(
+                MemorySegment header,
+                long at,
+                MemorySegment payload,
+                long offset,
+                int length,
+                Object owner) {
+            return OK;
+        }
+
+        @Override
+        public int flush() {
+            return OK;
+        }
+
+        @Override
+        public void releaseOutbound(Object owner) {}
+
+        @Override
+        public int poll(Receiver receiver, int limit) {
+            if (stuck) {
+                return 0;
+            }
+            MemorySegment header = Arena.ofAuto().allocate(HEADER, 64);
+            Frame.start(header, 0, Frame.GOODBYE, 0, 0, 0, 0);
+            Placement placement = new Placement();
+            assertThat(receiver.begin(header, 0, placement)).isTrue();
+            receiver.end(header, 0, MemorySegment.NULL, 0, placement);
+            return 1;
+        }
+
+        @Override
+        public void discardInbound(Object owner) {}
+
+        @Override
+        public boolean confirmsNatively() {
+            return true;
+        }
+
+        @Override
+        public void confirm(long sequence) {}
+
+        @Override
+        public long confirmed() {
+            return stuck ? 0 : TOO_MUCH;
+        }
+
+        @Override
+        public int descriptor() {
+            return -1;
+        }
+
+        @Override
+        public boolean wantsWrite() {
+            return false;
+        }
+
+        @Override
+        public boolean park() {
+            return false;
+        }
+
+        @Override
+        public void unpark() {}
+
+        @Override
+        public long silence() {
+            return 0;
+        }
+
+        @Override
+        public String failure() {
+            return null;
+        }
+
+        @Override
+        public void close() {
+            if (stuck) {
+                throw new IllegalStateException("stuck");
+            }
+        }
+    }
+}
