@@ -371,6 +371,19 @@ abstract class LifecycleContract extends Contract {
         }
     }
 
+    /// Memory is not free before whoever has mapped it lets go of it, too.
+    @Test
+    void memoryOfClosedRegionsIsGivenBack() {
+        region("local", Kind.TELPHER, 8192);
+        Resources before = Resources.now();
+        for (int i = 0; i < 5; i++) {
+            String name = "target" + i;
+            here.write("local", 0, 8192, remote(name, Kind.TELPHER, 8192)).assertDone(8192);
+        }
+        peer.tell(Participant::closeRegions);
+        before.awaitSame();
+    }
+
     // --- flat cost ------------------------------------------------------------------------------
 
     /// Runs many rounds; late ones may not cost much more than early ones. The best of several

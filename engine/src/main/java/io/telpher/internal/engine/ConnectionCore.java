@@ -285,6 +285,7 @@ final class ConnectionCore {
         } finally {
             lock.unlock();
         }
+        oneSided.tick(now);
         afterwards();
         return any;
     }

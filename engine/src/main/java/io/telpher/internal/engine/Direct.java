@@ -35,6 +35,9 @@ final class Direct {
         volatile @Nullable Window window;
         volatile @Nullable TelpherException refusal;
 
+        /// The owner has closed the region, and the window was given back.
+        volatile boolean over;
+
         /// What short copies have done by themselves. Plain numbers in the object that the copy
         /// has just looked at, since anything more is felt in a copy of 8 bytes: racing threads
         /// lose a few, and the fences of the windows make them seen.
@@ -65,6 +68,10 @@ final class Direct {
                 path.written += written;
                 path.read += read;
             }
+        }
+
+        boolean isHeldInVain() {
+            return window != null && !over && !isAlive();
         }
 
         /// Whether its owner still has the region open.
@@ -496,6 +503,28 @@ final class Direct {
                 Events.rejected(connection, "window to " + name(memory) + ": " + e.getMessage());
             } catch (RuntimeException e) {
                 slot.refusal = new TelpherException.Unsupported("cannot open " + memory + ": " + e);
+            }
+        }
+    }
+
+    /// Whether windows are still held whose regions were closed by their owner.
+    boolean holdsClosed() {
+        for (Slot slot : slots) {
+            if (slot != null && slot.isHeldInVain()) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /// Gives back the windows to regions that were closed: until then their memory is not free.
+    /// Unmapping much of it takes a while.
+    void giveBackClosed() {
+        for (Slot slot : slots) {
+            Window window = slot == null ? null : slot.window;
+            if (slot != null && window != null && slot.isHeldInVain()) {
+                window.close();
+                slot.over = true;
             }
         }
     }

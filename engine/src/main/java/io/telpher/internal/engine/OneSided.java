@@ -19,6 +19,9 @@ final class OneSided {
     /// Result of [#copyNow]: it has to be posted as an operation.
     static final int NOT_NOW = -200;
 
+    /// Between two looks at regions that the peer may have closed.
+    private static final long LOOK = 500_000_000;
+
     private final ConnectionCore connection;
     private final SpinLock lock;
     private final Outbound outbound;
@@ -34,6 +37,9 @@ final class OneSided {
     /// Sends whose bytes this side stores into the peer's receive by itself.
     final OperationQueue stores;
 
+    /// The progress thread's own.
+    private long lastLook;
+
     OneSided(ConnectionCore connection) {
         this.connection = connection;
         this.lock = connection.lock;
@@ -47,6 +53,18 @@ final class OneSided {
     /// Takes over the windows of a link. Under the lock.
     void open(Windows windows) {
         direct = new Direct(windows, connection);
+    }
+
+    /// Looks now and then for regions that the peer has closed, whose memory this side still holds.
+    /// Called by the progress thread only, without the lock.
+    void tick(long now) {
+        Direct windows = direct;
+        if (windows != null && now - lastLook >= LOOK) {
+            lastLook = now;
+            if (windows.holdsClosed()) {
+                connection.endpoint().control().execute(windows::giveBackClosed);
+            }
+        }
     }
 
     void close() {
