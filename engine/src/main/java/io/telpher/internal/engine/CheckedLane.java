@@ -33,20 +33,25 @@ final class CheckedLane implements Lane {
 
     private final Lane lane;
     private final Arena arena = Arena.ofAuto();
-    private final Sum outSum = new Sum();
-    private final Sum inSum = new Sum();
 
     // Guarded by the send token.
     private final MemorySegment outHeader = arena.allocate(HEADER, HEADER);
+    private final Sum outSum = new Sum(outHeader);
 
     /// Payloads on their way out, in turn: while the lane reads one it takes no other, but the
     /// next may be offered to it.
-    private MemorySegment staging = MemorySegment.NULL;
+    private Room staging = Room.NONE;
 
-    private MemorySegment otherStaging = MemorySegment.NULL;
+    private Room otherStaging = Room.NONE;
 
     // Guarded by the poll token.
     private final MemorySegment inHeader = arena.allocate(HEADER, HEADER);
+    private final Sum inSum = new Sum(inHeader);
+    private @Nullable Checker checker;
+
+    /// Where the lane below collects payloads.
+    private Room collected = Room.NONE;
+
     private final Placement placement = new Placement();
     private long lastConfirm;
 
@@ -59,21 +64,29 @@ final class CheckedLane implements Lane {
         this.lane = lane;
     }
 
-    /// The CRC32C of a header and a payload.
+    /// Payloads, in the two forms that copies and checksums want: views are made once.
+    private record Room(MemorySegment memory, ByteBuffer bytes) {
+        static final Room NONE = new Room(MemorySegment.NULL);
+
+        Room(MemorySegment memory) {
+            this(memory, memory.asByteBuffer());
+        }
+    }
+
+    /// The CRC32C of a header, always the same memory, and a payload.
     private static final class Sum {
         private final CRC32C crc = new CRC32C();
+        private final ByteBuffer header;
 
-        int of(MemorySegment header, MemorySegment payload, long at, int length) {
-            crc.reset();
-            crc.update(view(header, 0, HEADER));
-            if (length > 0) {
-                crc.update(view(payload, at, length));
-            }
-            return (int) crc.getValue();
+        Sum(MemorySegment header) {
+            this.header = header.asByteBuffer();
         }
 
-        private static ByteBuffer view(MemorySegment memory, long at, int length) {
-            return memory.asSlice(at, length).asByteBuffer();
+        int of(Room payload, int at, int length) {
+            crc.reset();
+            crc.update(header.clear());
+            crc.update(payload.bytes.clear().position(at).limit(at + length));
+            return (int) crc.getValue();
         }
     }
 
@@ -111,15 +124,15 @@ final class CheckedLane implements Lane {
         MemorySegment.copy(header, at, outHeader, 0, HEADER);
         outHeader.set(INT, CHECKSUM, 0);
         if (length > 0) {
-            if (staging.byteSize() < length) {
-                staging = arena.allocate(room(length), 64);
+            if (staging.memory.byteSize() < length) {
+                staging = new Room(arena.allocate(room(length), 64));
             }
-            MemorySegment.copy(payload, offset, staging, 0, length);
+            MemorySegment.copy(payload, offset, staging.memory, 0, length);
         }
-        outHeader.set(INT, CHECKSUM, outSum.of(outHeader, staging, 0, length));
-        int result = lane.send(outHeader, 0, staging, 0, length, null);
+        outHeader.set(INT, CHECKSUM, outSum.of(staging, 0, length));
+        int result = lane.send(outHeader, 0, staging.memory, 0, length, null);
         if (result == OK && length > 0) {
-            MemorySegment taken = staging;
+            Room taken = staging;
             staging = otherStaging;
             otherStaging = taken;
         }
@@ -148,7 +161,12 @@ final class CheckedLane implements Lane {
         if (failure != null) {
             return DEAD;
         }
-        Checker checker = new Checker(receiver);
+        Checker checker = this.checker;
+        if (checker == null || checker.receiver != receiver) {
+            checker = new Checker(receiver);
+            this.checker = checker;
+        }
+        checker.good = 0;
         int frames = lane.poll(checker, limit);
         if (failure == null) {
             return frames;
@@ -159,7 +177,7 @@ final class CheckedLane implements Lane {
     /// Takes the frames of the lane below, and hands on those that are right.
     private final class Checker implements Receiver {
         private final Receiver receiver;
-        int good;
+        private int good;
 
         Checker(Receiver receiver) {
             this.receiver = receiver;
@@ -182,7 +200,10 @@ final class CheckedLane implements Lane {
             MemorySegment.copy(header, at, inHeader, 0, HEADER);
             int sum = inHeader.get(INT, CHECKSUM);
             inHeader.set(INT, CHECKSUM, 0);
-            int found = inSum.of(inHeader, payload, payloadAt, length);
+            if (length > 0 && !payload.equals(collected.memory)) {
+                collected = new Room(payload);
+            }
+            int found = inSum.of(collected, length > 0 ? (int) payloadAt : 0, length);
             if (found != sum) {
                 mismatches++;
                 failure =
