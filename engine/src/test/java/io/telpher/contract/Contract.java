@@ -58,8 +58,10 @@ abstract class Contract {
     /// @return all changes to both sides' options
     Participant.Tweak options() {
         TestPath path = setting.path();
+        boolean checked = setting.place() == Place.CHECKED;
         Participant.Tweak tweak = tweak();
-        return options -> path.restrict(tweak.apply(options.withDeadline(DEADLINE)));
+        return options ->
+                path.restrict(tweak.apply(options.withDeadline(DEADLINE).withChecksums(checked)));
     }
 
     @BeforeParameterizedClassInvocation

@@ -24,6 +24,7 @@ import java.util.function.IntConsumer;
 import org.junit.jupiter.api.Test;
 
 /// Opening, closing, and what is left.
+@Setting.In({Place.ONE, Place.TWO, Place.NETNS})
 abstract class LifecycleContract extends Contract {
     private static final Duration LIMIT = Duration.ofMillis(2500);
 

@@ -16,6 +16,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /// Regions that are closed while somebody uses them: afterwards the memory is its owner's alone.
+@Setting.In({Place.ONE, Place.TWO, Place.NETNS})
 abstract class RevocationContract extends Contract {
     private static final int SIZE = 16 << 20;
     private static final byte OURS = 0x77;

@@ -34,6 +34,7 @@ record Setting(TestPath path, Place place) {
         return path
                 + switch (place) {
                     case ONE -> " in one process";
+                    case CHECKED -> " in one process, with checksums";
                     case TWO -> " between two processes";
                     case NETNS -> " between two network namespaces";
                 };
@@ -42,7 +43,7 @@ record Setting(TestPath path, Place place) {
     /// Starts the peer's side.
     Peer startPeer() {
         return switch (place) {
-            case ONE -> new LocalPeer();
+            case ONE, CHECKED -> new LocalPeer();
             case TWO -> PeerProcess.start();
             case NETNS -> {
                 assumeTrue(Namespaces.missing() == null, Namespaces.missing());

@@ -12,7 +12,7 @@ enum TestPath {
     /// Any memory, by `process_vm_writev` and `process_vm_readv`.
     CMA("cma", List.of("shm"), List.of("cma", "shm-ring"), Place.ONE, Place.TWO),
     /// Any memory, through a shared ring.
-    RING("shm-ring", List.of("shm"), List.of("shm-ring"), Place.ONE, Place.TWO),
+    RING("shm-ring", List.of("shm"), List.of("shm-ring"), Place.ONE, Place.CHECKED, Place.TWO),
     /// Any memory, over sockets.
     TCP("tcp", List.of("tcp"), List.of("tcp"), Place.values());
 
