@@ -22,6 +22,8 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /// Runs the `telpher` script in a tree of its own, with JDKs and a Maven that are only scripts.
 class LauncherTest {
@@ -218,6 +220,17 @@ class LauncherTest {
         assertThat(Files.readAllLines(mavenCalls)).hasSize(1);
         assertThat(filesIn(home.resolve(".cache/telpher")))
                 .noneMatch(file -> file.toString().contains("/.fetch-"));
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"echo Apache Maven 3.6.3", "exit 127"})
+    void buildsByTheWrapperWhereMavenIsTooOldOrMissing(String answer) throws Exception {
+        environment.put("JAVA_HOME", jdk(temp.resolve("jdk-25"), "25.0.3").toString());
+        Files.move(bin.resolve("mvn"), tree.resolve("mvnw"));
+        Script.write(bin.resolve("mvn"), answer + "\n");
+
+        assertThat(run("bench").status()).isZero();
+        assertThat(Files.readAllLines(mavenCalls)).singleElement().asString().contains("package");
     }
 
     @Test

@@ -8,6 +8,7 @@ import io.telpher.cli.Tool;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -125,7 +126,52 @@ class BenchCommandTest {
     }
 
     @Test
-    void aPatternRunsManyProcesses() {
+    void flowsRunAsTheOptionsSay() throws IOException {
+        Path json = temp.resolve("out.json");
+        Tool.Output output =
+                bench(
+                        Map.of(),
+                        "--path=tcp",
+                        "--op=write,read",
+                        "--sizes=64K",
+                        "--depth=2",
+                        "--both-directions",
+                        "--rails=lo",
+                        "--lanes=2",
+                        "--memory=foreign:telpher",
+                        "--background=write:256K",
+                        "--seconds=0.05",
+                        "--json=" + json);
+        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+        List<String> lines = Files.readAllLines(json);
+        assertThat(lines)
+                .filteredOn(l -> l.startsWith("{\"system\""))
+                .hasSize(2)
+                .allMatch(l -> l.contains("both directions"))
+                .allMatch(l -> l.contains("\"memory\":\"foreign:telpher\""))
+                .allMatch(l -> l.contains("\"lanes\":2"));
+        assertThat(lines).anyMatch(l -> l.contains("background"));
+    }
+
+    @Test
+    void aRailThatIsNotThereIsNamed() {
+        Tool.Output output = bench(Map.of(), "--path=tcp", "--sizes=8", "--rails=moon0");
+        assertThat(output.exitCode()).isEqualTo(1);
+        assertThat(output.error()).contains("moon0");
+    }
+
+    @Test
+    void idleConnectionsAreMetered() {
+        Tool.Output output = bench(Map.of(), "--idle=3", "--path=mapped,tcp");
+        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+        assertThat(output.text())
+                .contains("3 idle connections over mapped: ", "3 idle connections over tcp: ");
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"ring", "all-to-all", "incast"})
+    void aPatternRunsManyProcesses(String pattern) throws IOException {
+        Path json = temp.resolve("out.json");
         Tool.Output output =
                 bench(
                         Map.of(),
@@ -133,17 +179,35 @@ class BenchCommandTest {
                         "--op=write",
                         "--sizes=4K",
                         "--depth=2",
-                        "--pattern=incast",
+                        "--pattern=" + pattern,
                         "--ranks=3",
-                        "--seconds=0.05");
+                        "--seconds=0.05",
+                        "--json=" + json);
         assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
-        assertThat(output.text()).contains("3 ranks", "fairness");
+        assertThat(output.text()).contains("3 ranks", "all data right");
+        assertThat(json).content().contains(pattern + " of 3");
+        assertThat(output.text().contains("fairness")).isEqualTo(pattern.equals("incast"));
     }
 
     @Test
     void listensAndConnects() throws Exception {
+        meet(Map.of(), "@" + temp.resolve("bench.address"));
+    }
+
+    @Test
+    void aHostAndPortAreEnoughForWhoKnowsTheSecret() throws Exception {
+        String port;
+        try (ServerSocket free = new ServerSocket(0)) {
+            port = Integer.toString(free.getLocalPort());
+        }
+        meet(
+                Map.of("TELPHER_SECRET", "0123456789abcdef", "TELPHER_PORT", port),
+                "127.0.0.1:" + port);
+    }
+
+    private void meet(Map<String, String> environment, String where) throws Exception {
         Path address = temp.resolve("bench.address");
-        Process listener = Tool.start(command("--listen=" + address), Map.of());
+        Process listener = Tool.start(command("--listen=" + address), environment);
         try {
             for (int i = 0; i < 600 && !Files.exists(address); i++) {
                 Thread.sleep(50);
@@ -152,8 +216,8 @@ class BenchCommandTest {
             assertThat(Files.getPosixFilePermissions(address)).hasSize(2);
             Tool.Output output =
                     bench(
-                            Map.of(),
-                            "--connect=@" + address,
+                            environment,
+                            "--connect=" + where,
                             "--op=write,send",
                             "--sizes=8",
                             "--seconds=0.02");
