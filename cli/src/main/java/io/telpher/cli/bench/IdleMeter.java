@@ -4,6 +4,7 @@ import io.telpher.Connection;
 import io.telpher.Endpoint;
 import io.telpher.EndpointAddress;
 import io.telpher.EndpointOptions;
+import java.lang.management.CompilationMXBean;
 import java.lang.management.ManagementFactory;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -19,6 +20,7 @@ final class IdleMeter implements AutoCloseable {
 
     private static final Duration PATIENCE = Duration.ofSeconds(20);
     private static final long WATCH_NANOS = 4_000_000_000L;
+    private static final CompilationMXBean COMPILATION = ManagementFactory.getCompilationMXBean();
 
     private final List<Endpoint> endpoints = new ArrayList<>();
     private final List<Connection> connections = new ArrayList<>();
@@ -99,6 +101,7 @@ final class IdleMeter implements AutoCloseable {
         settle();
         long heapAfter = heap();
         long proportionalAfter = proportional();
+        awaitCompiler();
         long cpu = CpuClock.nanos();
         long start = System.nanoTime();
         sleep(WATCH_NANOS);
@@ -114,6 +117,16 @@ final class IdleMeter implements AutoCloseable {
 
     private void connect(Endpoint endpoint, String address) {
         connections.add(endpoint.connect(EndpointAddress.parse(address), PATIENCE));
+    }
+
+    /// What was run a moment ago is still being compiled, which is not what idling costs.
+    private static void awaitCompiler() {
+        long before;
+        int rounds = 0;
+        do {
+            before = COMPILATION.getTotalCompilationTime();
+            sleep(500_000_000);
+        } while (COMPILATION.getTotalCompilationTime() != before && ++rounds < 10);
     }
 
     private static void settle() {

@@ -109,7 +109,7 @@ final class RingMemory implements AutoCloseable {
                 address,
                 bytes,
                 Memory.PROT_READ | Memory.PROT_WRITE,
-                Memory.MAP_SHARED | Memory.MAP_FIXED | Memory.MAP_POPULATE,
+                Memory.MAP_SHARED | Memory.MAP_FIXED,
                 fd,
                 offset);
     }
