@@ -14,12 +14,14 @@ import java.nio.ByteOrder;
 /// | bytes | field | meaning |
 /// |---|---|---|
 /// | 0 | type | see the constants; never 0 |
-/// | 1 | flags | [#COUNTED], [#URGENT], [#INLINE], [#STRIDED] |
+/// | 1 | flags | [#COUNTED] to [#NOTIFIES] |
 /// | 2-3 | count | pieces, inline bytes, or a reason |
 /// | 4-7 | length | payload bytes that follow the header |
 /// | 8-15 | confirm | sequence applied on this lane in the other direction |
 /// | 16-23 | transfer | token of the operation at the side that owns it |
 /// | 24-63 | a to e | by type |
+///
+/// With checksums bytes 12 to 15 hold the frame's, and `confirm` has its lower half only.
 public final class Frame {
     /// Nothing: keeps the place of a withdrawn frame. Sequenced.
     public static final int NOP = 1;
@@ -31,9 +33,10 @@ public final class Frame {
     /// Sequenced.
     public static final int WRITE_PIECES = 3;
 
-    /// End of a write: notification and/or counter once e bytes of the transfer were applied. With
-    /// a counter ([#COUNTER_ADD], [#COUNTER_SET]): a region and generation, b key, c offset, d
-    /// value; without one the notification may be inline at a (up to 32 bytes). Sequenced.
+    /// End of a write, behind its bytes: notification, counter, or both. With a counter
+    /// ([#COUNTER_ADD], [#COUNTER_SET]): a region and generation, b key, c offset, d value; without
+    /// one the notification may be inline at a (up to 32 bytes). e: size of a notification that
+    /// was sent in parts, else -1. Sequenced.
     public static final int TAIL = 4;
 
     /// Part of a large notification: a offset in it, b its size. Sequenced.
@@ -43,8 +46,8 @@ public final class Frame {
     /// Sequenced.
     public static final int READ = 6;
 
-    /// Read request for pieces: a, b, count pieces, e offset in the stream; payload: table.
-    /// Sequenced.
+    /// Read request for pieces: a, b, count pieces, d length of all, e offset in the stream;
+    /// payload: table. Sequenced.
     public static final int READ_PIECES = 7;
 
     /// Bytes for an operation of the peer (answer to a read, or data of a send): transfer is the
@@ -70,7 +73,9 @@ public final class Frame {
     /// sent, d capacity. Sequenced.
     public static final int TRUNCATED = 13;
 
-    /// An operation of the peer cannot go on: transfer is its token, count the reason. Sequenced.
+    /// An operation of the peer cannot go on: transfer is its token, or 0 for a send whose receive
+    /// is not known, which a tag and b position name; count the reason; e 1 when a read request
+    /// ends with it. Sequenced.
     public static final int ABORT = 14;
 
     /// A receive should be withdrawn: a tag, b position; transfer is the receive's token.
@@ -80,11 +85,12 @@ public final class Frame {
     /// Answer: the position is spent, nothing will come: transfer as in `WITHDRAW`. Sequenced.
     public static final int WITHDRAWN = 16;
 
-    /// Credits back: a messages, b notification bytes, c read requests. Sequenced.
+    /// Credits back: a messages, b notification bytes, c large notifications. Sequenced.
     public static final int CREDIT = 17;
 
     /// A frame was not applied: transfer is the initiator's token, count the reason, a lane, b its
-    /// sequence. Sequenced.
+    /// sequence; c sent, d capacity of a message that was too long; e 1 for a read request.
+    /// Sequenced.
     public static final int REFUSED = 18;
 
     /// Look up a published name: payload is the name. Sequenced.
@@ -105,8 +111,8 @@ public final class Frame {
     /// Stop reading lane a, close it, and say how far you came. Not sequenced, may be repeated.
     public static final int FENCE = 33;
 
-    /// Answer: lane a was read up to sequence b; c refusals among that may not be known yet. Not
-    /// sequenced, repeated until c is 0.
+    /// Answer: lane a was read up to sequence b; c refusals among that are not `KNOWN` yet. Not
+    /// sequenced; comes at once, and again as they become known, until c is 0.
     public static final int FENCED = 34;
 
     /// Are you there? Not sequenced.
@@ -118,7 +124,7 @@ public final class Frame {
     /// Frames from here on are not sequenced.
     public static final int FIRST_UNSEQUENCED = 32;
 
-    /// The payload counts for a `TAIL` of the same transfer.
+    /// On `WRITE`: a `TAIL` follows on this lane. On `DATA`: an answer to a read request ends here.
     public static final int COUNTED = 1;
 
     /// Confirm at once: somebody waits.
@@ -166,7 +172,7 @@ public final class Frame {
     /// Most inline bytes of a `TAIL` without a counter.
     public static final int INLINE_NOTE_MAX = 32;
 
-    /// Bytes of one entry of a table of pieces: offset 8, length 4, reserved 4.
+    /// Bytes of one entry of a table of pieces: offset 8, length 8.
     public static final int PIECE = 16;
 
     /// Bytes of the one entry of a strided table: offset 8, stride 8, length 4, count 4.
