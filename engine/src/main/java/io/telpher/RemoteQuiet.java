@@ -6,6 +6,7 @@ public enum RemoteQuiet {
     /// its cancellation was acknowledged.
     YES,
     /// The peer did not answer: bytes that were already on their way may still arrive, in memory
-    /// that the peer has not closed.
+    /// that the peer has not closed. Of a receive: in its own memory, until its region is closed
+    /// ([Transfer]).
     UNKNOWN
 }

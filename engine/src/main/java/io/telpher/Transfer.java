@@ -9,6 +9,13 @@ import org.jspecify.annotations.Nullable;
 /// `CANCELLED`, by its deadline plus the drain limit at the latest; from then on no byte of the
 /// caller's memory is touched by it.
 ///
+/// One exception: a receive into a region that its sender reaches by itself (`self`, `mapped`,
+/// `cma`) may end before the sender is known to have stopped storing: at the drain limit, when the
+/// sender does not answer, or with its connection. Its [#remoteQuiet()] is `UNKNOWN` then, and the
+/// sender may go on until the region is closed. Closing the region makes sure: it waits for the
+/// sender, takes the memory away from it, or says that it cannot
+/// ([TelpherException.RegionBusy]).
+///
 /// A transfer from one of the `prepare` methods is `IDLE`; [#post()] starts it, and starts it again
 /// once it has ended. The others are posted when the caller gets them. Thread-safe, but posting
 /// again while another thread still looks at the previous result is the caller's race.
