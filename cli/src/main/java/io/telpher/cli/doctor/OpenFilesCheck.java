@@ -47,7 +47,7 @@ final class OpenFilesCheck implements Check {
             return List.of(
                     Finding.warning(
                             name(),
-                            "few: a peer takes up to 4 on this host, and one for each TCP lane"
+                            "few: a peer takes up to 5 on this host, and one for each TCP lane"
                                     + " on others",
                             evidence,
                             remedy,
