@@ -18,8 +18,13 @@ final class Machine {
                         Cores.available().size(),
                         field("/proc/cpuinfo", "model name", System.getProperty("os.arch")),
                         memory(),
-                        System.getProperty("os.version"),
+                        release(System.getProperty("os.version")),
                         Runtime.version());
+    }
+
+    /// @return the numbers of a kernel's release: the name of its build says nothing to others
+    static String release(String version) {
+        return version.replaceFirst("(?<=\\d)[^\\d.].*", "");
     }
 
     private static String memory() {

@@ -136,6 +136,14 @@ class OutputTest {
     }
 
     @Test
+    void ofTheKernelOnlyTheNumbersAreShown() {
+        assertThat(Machine.release("6.12.57+deb13-amd64")).isEqualTo("6.12.57");
+        assertThat(Machine.release("5.14.0-427.el9.x86_64")).isEqualTo("5.14.0");
+        assertThat(Machine.release("6.18")).isEqualTo("6.18");
+        assertThat(Machine.describe()).doesNotContainPattern("Linux [0-9.]*[^0-9., ]");
+    }
+
+    @Test
     void markdownShowsMachineDateAndSpread() {
         Figure figure =
                 new Figure("n", "8 B / UCX", 1.0, 0.6, Figure.Better.LOWER, "x", round -> 0);
