@@ -6,6 +6,8 @@ import java.lang.foreign.MemorySegment;
 ///
 /// Thread-safe. The region keeps the memory alive that Telpher allocated; memory that the caller
 /// registered belongs to the caller and must stay valid until [#close()] has returned.
+/// `toString` says which pages memory from Telpher has, and why not huge ones where they were asked
+/// for.
 public interface MemoryRegion extends AutoCloseable {
     /// @return the registered bytes; they may be read and written at any time, races are the
     ///     caller's

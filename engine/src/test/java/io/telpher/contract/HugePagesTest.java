@@ -62,6 +62,7 @@ class HugePagesTest {
             MemoryRegion source = here.add("source", Kind.TELPHER, SIZE);
             RemoteMemory target = peer.add("target", Kind.TELPHER, SIZE);
             assertThat(free - read(FREE)).isEqualTo(2 * PAGES);
+            assertThat(source.toString()).contains("shared memory of huge pages of the pool");
             here.fill("source", 0, SIZE, 1);
             Outcome written = here.write("source", 0, SIZE, target).assertDone(SIZE);
             assertThat(written.path()).isEqualTo("mapped");
@@ -74,8 +75,9 @@ class HugePagesTest {
             before.awaitSame();
             await().atMost(10, TimeUnit.SECONDS).until(() -> read(FREE) == free);
             // The pool is empty of what this one wants: it gets other pages, and works.
-            here.add("large", Kind.TELPHER, (free + 1L) * (2 << 20));
+            MemoryRegion large = here.add("large", Kind.TELPHER, (free + 1L) * (2 << 20));
             assertThat(read(FREE)).isEqualTo(free);
+            assertThat(large.toString()).doesNotContain("of the pool]");
         }
     }
 }

@@ -193,6 +193,6 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
                         generation,
                         size,
                         access,
-                        shared == null ? "foreign memory" : "shared memory");
+                        shared == null ? "foreign memory" : "shared memory of " + shared.detail());
     }
 }
