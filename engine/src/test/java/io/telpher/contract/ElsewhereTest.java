@@ -9,9 +9,13 @@ import io.telpher.TransferState;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -23,6 +27,10 @@ class ElsewhereTest {
 
     /// Beyond what an allocator keeps for itself: freed memory of this size is unmapped.
     private static final int UNMAPPED = 64 * MIB;
+
+    /// Files of the system that any Java program opens.
+    private static final Set<String> HARMLESS =
+            Set.of("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty");
 
     private static Participant connect(PeerProcess peer, TestPath path) {
         Participant here = new Participant();
@@ -129,6 +137,61 @@ class ElsewhereTest {
         return Long.parseLong(fields[11]) + Long.parseLong(fields[12]);
     }
 
+    /// Neither a fixed pause nor a timer that has to run out: of several rounds one is short.
+    @ParameterizedTest
+    @EnumSource(names = {"MAPPED", "RING", "TCP"})
+    void connectingAndTheFirstWriteWaitForNothing(TestPath path) {
+        try (PeerProcess peer = PeerProcess.start();
+                Participant here = connect(peer, path)) {
+            RemoteMemory target = peer.add("target", Kind.TELPHER, 8);
+            here.add("source", Kind.TELPHER, 8);
+            here.fill("source", 0, 8, 3);
+            long least = Long.MAX_VALUE;
+            for (int i = 0; i < 5; i++) {
+                here.closeConnection();
+                peer.tell(Participant::closeConnection);
+                long start = System.nanoTime();
+                peer.acceptFrom(here);
+                here.write("source", 0, 8, target).assertDone(8);
+                least = Math.min(least, System.nanoTime() - start);
+            }
+            peer.check("target", 0, 8, 3);
+            assertThat(least).as("nanoseconds to connect and write").isLessThan(1_000_000_000L);
+        }
+    }
+
+    /// Moving host memory takes no GPU and no RDMA card; where there is one it is left alone.
+    @ParameterizedTest
+    @EnumSource(names = {"MAPPED", "CMA", "TCP"})
+    void noDeviceIsOpened(TestPath path) {
+        try (PeerProcess peer = PeerProcess.start();
+                Participant here = connect(peer, path)) {
+            Couple.checkWorks(here, peer);
+            List<String> opened = peer.run(self -> devices());
+            assertThat(opened).isEmpty();
+        }
+    }
+
+    /// @return devices among this process's descriptors, beside terminals and harmless ones
+    private static ArrayList<String> devices() throws IOException {
+        ArrayList<String> found = new ArrayList<>();
+        try (DirectoryStream<Path> all = Files.newDirectoryStream(Path.of("/proc/self/fd"))) {
+            for (Path descriptor : all) {
+                try {
+                    String file = Files.readSymbolicLink(descriptor).toString();
+                    if (file.startsWith("/dev/")
+                            && !file.startsWith("/dev/pts/")
+                            && !HARMLESS.contains(file)) {
+                        found.add(file);
+                    }
+                } catch (NoSuchFileException e) {
+                    continue; // closed since
+                }
+            }
+        }
+        return found;
+    }
+
     @ParameterizedTest
     @EnumSource(names = {"MAPPED", "TCP"})
     void noSignalIsTouched(TestPath path) {
@@ -146,7 +209,7 @@ class ElsewhereTest {
     private static List<String> signals() throws IOException {
         try (var lines = Files.lines(Path.of("/proc/self/status"))) {
             return lines.filter(line -> line.matches("Sig(Ign|Cgt):.*"))
-                    .collect(java.util.stream.Collectors.toCollection(java.util.ArrayList::new));
+                    .collect(java.util.stream.Collectors.toCollection(ArrayList::new));
         }
     }
 }
