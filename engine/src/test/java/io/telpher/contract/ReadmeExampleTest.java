@@ -3,47 +3,95 @@ package io.telpher.contract;
 import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import io.telpher.Endpoint;
 import java.io.IOException;
+import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import java.util.zip.ZipEntry;
+import java.util.zip.ZipOutputStream;
 import javax.tools.ToolProvider;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// Compiles and runs the programs of the README, as they stand there.
+/// Compiles the programs of the README, and runs its shell lines, as they stand there.
 class ReadmeExampleTest {
+    private static final Path TREE = Path.of(Files.exists(Path.of("README.md")) ? "." : "..");
+    private static final String SECRET = "correct horse battery staple";
+
     @TempDir Path folder;
 
     private final List<Process> processes = new ArrayList<>();
 
     @AfterEach
     void killAll() {
-        processes.forEach(Process::destroyForcibly);
+        for (Process process : processes) {
+            process.descendants().forEach(ProcessHandle::destroyForcibly);
+            process.destroyForcibly();
+        }
     }
 
-    /// The program that follows a file name in the README.
-    private static String program(String file) throws IOException {
-        Path readme = Path.of("../README.md");
-        String text = Files.readString(Files.exists(readme) ? readme : Path.of("README.md"));
-        Matcher block =
-                Pattern.compile(
-                                "`" + Pattern.quote(file) + "`:\\s+```java\\n(.*?)```",
-                                Pattern.DOTALL)
-                        .matcher(text);
-        assertThat(block.find()).as("the README has a program %s", file).isTrue();
-        return block.group(1);
+    /// Makes the folder look like a source tree that was built.
+    @BeforeEach
+    void prepare() throws Exception {
+        assumeTrue(Files.exists(TREE.resolve("telpher")), "there is no source tree here");
+        Matcher jar = Pattern.compile("-cp (\\S+\\.jar)").matcher(readme());
+        assertThat(jar.find()).isTrue();
+        Path built = folder.resolve(jar.group(1));
+        Files.createDirectories(built.getParent());
+        URI here = Endpoint.class.getProtectionDomain().getCodeSource().getLocation().toURI();
+        pack(Path.of(here), built);
+        Path launcher = TREE.resolve("telpher");
+        Files.copy(launcher, folder.resolve("telpher"), StandardCopyOption.COPY_ATTRIBUTES);
     }
 
-    private void compile(String file, String program) throws IOException {
+    private static void pack(Path classes, Path jar) throws IOException {
+        if (Files.isRegularFile(classes)) {
+            Files.copy(classes, jar);
+            return;
+        }
+        try (ZipOutputStream out = new ZipOutputStream(Files.newOutputStream(jar));
+                Stream<Path> files = Files.walk(classes)) {
+            for (Path file : files.filter(Files::isRegularFile).toList()) {
+                out.putNextEntry(new ZipEntry(classes.relativize(file).toString()));
+                Files.copy(file, out);
+            }
+        }
+    }
+
+    private static String readme() throws IOException {
+        return Files.readString(TREE.resolve("README.md"));
+    }
+
+    private static List<String> blocks(String language, String after) throws IOException {
+        String text = readme();
+        int start = text.indexOf(after);
+        assertThat(start).as("the README has %s", after).isNotNegative();
+        return Pattern.compile("```" + language + "\\n(.*?)```", Pattern.DOTALL)
+                .matcher(text.substring(start))
+                .results()
+                .map(block -> block.group(1))
+                .toList();
+    }
+
+    /// Compiles the program that follows a file name in the README, without a warning, and saves
+    /// it.
+    ///
+    /// @return the program
+    private String program(String file) throws IOException {
+        String program = blocks("java", "`" + file + "`:").getFirst();
         Path source = Files.writeString(folder.resolve(file), program);
         int result =
                 ToolProvider.getSystemJavaCompiler()
@@ -57,25 +105,35 @@ class ReadmeExampleTest {
                                 "-cp",
                                 System.getProperty("java.class.path"),
                                 "-d",
-                                folder.toString(),
+                                Files.createDirectories(folder.resolve("classes")).toString(),
                                 source.toString());
         assertThat(result).as("the program %s compiles", file).isZero();
+        return program;
     }
 
-    private Process run(Map<String, String> environment, String... program) throws IOException {
-        List<String> command = PeerProcess.java(List.of());
-        command.set(command.size() - 1, folder + ":" + command.getLast());
-        command.addAll(List.of(program));
-        ProcessBuilder builder = new ProcessBuilder(command).directory(folder.toFile());
-        builder.environment().putAll(environment);
-        Process process = builder.redirectErrorStream(true).start();
+    /// Runs lines of the README.
+    ///
+    /// @param lines what a reader types, except for building
+    /// @param typed what is read from the terminal
+    private Process shell(String lines, String typed) throws IOException {
+        assertThat(lines).contains("java25() {");
+        ProcessBuilder builder =
+                new ProcessBuilder("sh", "-ec", lines.replace("./telpher build\n", ""))
+                        .directory(folder.toFile())
+                        .redirectErrorStream(true);
+        builder.environment().put("JAVA_HOME", System.getProperty("java.home"));
+        builder.environment().put("TELPHER_NO_DOWNLOAD", "1");
+        Process process = builder.start();
         processes.add(process);
+        try (var terminal = process.getOutputStream()) {
+            terminal.write(typed.getBytes(UTF_8));
+        }
         return process;
     }
 
     private static String output(Process process) throws Exception {
         String output = new String(process.getInputStream().readAllBytes(), UTF_8);
-        assertThat(process.waitFor(30, TimeUnit.SECONDS)).isTrue();
+        assertThat(process.waitFor(60, TimeUnit.SECONDS)).isTrue();
         assertThat(process.exitValue()).as(output).isZero();
         return output;
     }
@@ -83,33 +141,35 @@ class ReadmeExampleTest {
     @Test
     void twoProcesses() throws Exception {
         String program = program("Hello.java");
-        assertThat(program.lines().filter(line -> line.matches(" {8,}\\w.*")).count())
-                .as("it is a short one")
-                .isLessThanOrEqualTo(15);
-        compile("Hello.java", program);
-        Process server = run(Map.of(), "Hello", "serve");
-        Path address = folder.resolve("hello.address");
-        await().atMost(Duration.ofSeconds(20))
-                .until(() -> Files.exists(address) && Files.size(address) > 0);
-        Process client = run(Map.of(), "Hello", "write");
-        assertThat(output(client)).isEmpty();
-        assertThat(output(server)).isEqualTo("got: hello from another process\n");
+        assertThat(program.lines().filter(line -> !line.isBlank() && !line.startsWith("import ")))
+                .as("all lines of the class")
+                .hasSizeLessThanOrEqualTo(15)
+                .allMatch(line -> line.length() <= 110);
+        Process both = shell(blocks("sh", "`Hello.java`:").getFirst(), "");
+        assertThat(output(both)).isEqualTo("got: hello from another process\n");
+        assertThat(folder.resolve("address")).doesNotExist();
     }
 
     @Test
     void twoMachines() throws Exception {
-        int port = Ports.free();
-        compile("Remote.java", program("Remote.java").replace("7070", Integer.toString(port)));
-        Map<String, String> secret = Map.of("TELPHER_SECRET", "correct horse battery staple");
-        Map<String, String> listening =
-                Map.of(
-                        "TELPHER_SECRET",
-                        "correct horse battery staple",
-                        "TELPHER_PORT",
-                        Integer.toString(port));
-        Process server = run(listening, "Remote");
-        await().atMost(Duration.ofSeconds(20)).until(() -> isListening(port));
-        Process client = run(secret, "Remote", "localhost");
+        String program = program("Remote.java");
+        String java25 =
+                blocks("sh", "`Hello.java`:")
+                        .getFirst()
+                        .lines()
+                        .filter(line -> line.startsWith("java25()"))
+                        .findFirst()
+                        .orElseThrow();
+        List<String> lines = blocks("sh", "`Remote.java`:");
+        // One machine has to do, with whatever port is free.
+        String port = Integer.toString(Ports.free());
+        Files.writeString(folder.resolve("Remote.java"), program.replace("7070", port));
+        String onBoth = java25 + "\n" + lines.getFirst();
+        String first = lines.get(1).replace("7070", port);
+        String second = lines.get(2).replace("FIRST-MACHINE", "localhost");
+        Process server = shell(onBoth + first, SECRET + "\n");
+        await().atMost(Duration.ofSeconds(60)).until(() -> isListening(Integer.parseInt(port)));
+        Process client = shell(onBoth + second, SECRET + "\n");
         assertThat(output(client)).isEmpty();
         assertThat(output(server)).isEqualTo("got 100 bytes: hello from another machine\n");
     }
