@@ -7,19 +7,27 @@ import io.telpher.Endpoint;
 import io.telpher.EndpointAddress;
 import io.telpher.EndpointOptions;
 import io.telpher.RemoteMemory;
+import io.telpher.Transfer;
 import io.telpher.TransferState;
 import java.io.IOException;
+import java.lang.foreign.MemorySegment;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /// The option `checksums`: what was changed on its way is never taken for what was sent.
 class ChecksumTest {
     private static final byte[] SECRET = "0123456789abcdef".getBytes(US_ASCII);
     private static final int SIZE = 8 << 20;
+
+    private static final int FLIPPED = 13;
 
     /// Far behind the handshakes.
     private static final int SOON = 100_000;
@@ -120,6 +128,58 @@ class ChecksumTest {
                                                             == 0);
             assertThat(wrong).as("%s, and the bytes are right", outcome).isTrue();
         }
+    }
+
+    /// A payload changes while it lies in the ring and the peer stands still.
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aBitThatFlipsInTheRing(boolean checksums) throws IOException {
+        int size = 10_000;
+        try (Participant here = new Participant();
+                PeerProcess peer = PeerProcess.start()) {
+            peer.openWith(here, o -> TestPath.RING.restrict(o).withChecksums(checksums));
+            here.add("a", Kind.FOREIGN, size);
+            here.fill("a", 0, size, 1);
+            RemoteMemory target = peer.add("b", Kind.FOREIGN, size);
+            peer.stop();
+            Transfer write = here.connection().write(here.region("a").all(), target);
+            flipInRing(here.segment("a").asSlice(0, 64));
+            peer.go();
+            Outcome outcome = Outcome.of(write);
+            long counted = peer.run(self -> self.connection().metrics().checksumFailures());
+            if (checksums) {
+                assertThat(outcome.state()).isNotEqualTo(TransferState.DONE);
+                assertThat(counted).isEqualTo(1);
+                peer.tell(self -> Content.checkAll(self.segment("b"), 0, size, (byte) 0));
+            } else {
+                // What the checksum is for.
+                outcome.assertDone(size);
+                assertThat(counted).isZero();
+                long wrong = peer.run(self -> Content.mismatch(self.segment("b"), 0, size, 1, 0));
+                assertThat(wrong).isEqualTo(FLIPPED);
+            }
+        }
+    }
+
+    @SuppressWarnings("restricted") // the rings are nobody's business but the transport's
+    private static void flipInRing(MemorySegment payload) throws IOException {
+        for (String line : Files.readAllLines(Path.of("/proc/self/maps"))) {
+            if (!line.contains("/memfd:telpher-ring ")) {
+                continue;
+            }
+            String[] range = line.split("[- ]");
+            long from = HexFormat.fromHexDigitsToLong(range[0]);
+            long size = HexFormat.fromHexDigitsToLong(range[1]) - from;
+            MemorySegment ring = MemorySegment.ofAddress(from).reinterpret(size);
+            for (long at = 0; at + payload.byteSize() <= size; at += payload.byteSize()) {
+                if (ring.asSlice(at, payload.byteSize()).mismatch(payload) == -1) {
+                    byte old = ring.get(Bytes.BYTE, at + FLIPPED);
+                    ring.set(Bytes.BYTE, at + FLIPPED, (byte) (old ^ 0x10));
+                    return;
+                }
+            }
+        }
+        throw new AssertionError("the payload is in no ring");
     }
 
     @Test

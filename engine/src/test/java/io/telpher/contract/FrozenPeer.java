@@ -15,6 +15,7 @@ import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.zip.CRC32C;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
@@ -28,6 +29,7 @@ final class FrozenPeer implements AutoCloseable {
     // Where fields lie in a HELLO, a CHALLENGE and a frame.
     static final int CAPABILITIES = 8;
     static final int WANTED = 56;
+    static final int CHECKSUM = 12;
     static final int TRANSFER = 16;
     static final int A = 24;
     static final int B = 32;
@@ -53,11 +55,23 @@ final class FrozenPeer implements AutoCloseable {
         long field(int at) {
             return header.getLong(at);
         }
+
+        byte[] bytes() {
+            return join(header.array(), payload);
+        }
     }
 
     /// What was recorded of a version.
     static Map<String, byte[]> recording(int version) {
-        String file = "wire-" + version + ".txt";
+        return recording("wire-" + version + ".txt");
+    }
+
+    /// What was recorded of a version whose frames carried checksums.
+    static Map<String, byte[]> recordingWithChecksums(int version) {
+        return recording("wire-" + version + "-checked.txt");
+    }
+
+    private static Map<String, byte[]> recording(String file) {
         try (var stream = FrozenPeer.class.getResourceAsStream(file)) {
             String text = new String(stream.readAllBytes(), StandardCharsets.UTF_8);
             Map<String, byte[]> found = new LinkedHashMap<>();
@@ -124,6 +138,15 @@ final class FrozenPeer implements AutoCloseable {
         } catch (GeneralSecurityException e) {
             throw new AssertionError(e);
         }
+    }
+
+    /// The CRC32C that a frame has to carry.
+    static int checksum(byte[] frame) {
+        byte[] summed = frame.clone();
+        little(summed).putInt(CHECKSUM, 0);
+        CRC32C crc = new CRC32C();
+        crc.update(summed);
+        return (int) crc.getValue();
     }
 
     static byte[] join(byte[] a, byte[] b) {

@@ -34,11 +34,13 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 
 /// Records what today's endpoints say to each other over TCP: the handshake, and one frame of each
-/// kind. Run it when the protocol gets a new version, and keep the file of the old one:
-/// [RecordedBytesTest] replays all of them.
+/// kind; with `checksums` a few frames that carry checksums, of which the first can be replayed as
+/// they are. Run it both ways when the protocol gets a new version, and keep the files of the old
+/// one: [RecordedBytesTest] and [RecordedChecksumsTest] replay all of them.
 ///
 /// ```text
 /// java ... io.telpher.contract.RecordWire engine/src/test/resources/io/telpher/contract/wire-2.txt
+/// java ... io.telpher.contract.RecordWire .../wire-2-checked.txt checksums
 /// ```
 final class RecordWire {
     static final byte[] SECRET = "recorded-secret-".getBytes(US_ASCII);
@@ -55,11 +57,15 @@ final class RecordWire {
     /// One direction of a stream, as far as it went.
     private record Stream(boolean initiators, ByteArrayOutputStream bytes, Socket socket) {}
 
-    private RecordWire() {}
+    private final boolean checksums;
 
-    /// @param args the file to write
+    private RecordWire(boolean checksums) {
+        this.checksums = checksums;
+    }
+
+    /// @param args the file to write, and `checksums` for frames that carry one
     public static void main(String[] args) throws Exception {
-        RecordWire recorder = new RecordWire();
+        RecordWire recorder = new RecordWire(args.length > 1 && args[1].equals("checksums"));
         recorder.run();
         StringBuilder text = new StringBuilder();
         text.append(
@@ -80,6 +86,7 @@ final class RecordWire {
                         .withTransports(List.of("tcp"))
                         .withSecret(SECRET)
                         .withLanes(1)
+                        .withChecksums(checksums)
                         .withDeadline(Duration.ofSeconds(2));
         int port = Ports.free();
         try (Endpoint a = Endpoint.open(options);
@@ -91,14 +98,30 @@ final class RecordWire {
             Connection to =
                     a.connect(EndpointAddress.of("127.0.0.1", proxy.getLocalPort(), SECRET));
             try (Connection from = accepted.join()) {
-                talk(a, to, b, from);
+                if (checksums) {
+                    talkChecked(a, to, b, from);
+                } else {
+                    talk(a, to, b, from);
+                }
             }
             Thread.sleep(500);
         }
         for (Stream stream : streams) {
             dissect(stream);
         }
-        made();
+        if (!checksums) {
+            made();
+        }
+    }
+
+    private static void talkChecked(Endpoint a, Connection to, Endpoint b, Connection from) {
+        for (int length : new int[] {20, 200}) {
+            end(to.notifyPeer(Bytes.off(length, length)));
+            from.awaitNotification(Duration.ofSeconds(2));
+        }
+        MemoryRegion mine = a.allocate(4096);
+        MemoryRegion theirs = b.allocate(4096);
+        end(to.write(mine.slice(0, 100), theirs.remote().slice(200, 100)));
     }
 
     private void talk(Endpoint a, Connection to, Endpoint b, Connection from) throws Exception {
