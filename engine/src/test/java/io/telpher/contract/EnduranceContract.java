@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /// A million writes, each looked at in the target's memory as soon as it is done.
-@Setting.In({Place.ONE, Place.TWO})
+@Setting.In({Place.ONE, Place.TWO, Place.NETNS})
 abstract class EnduranceContract extends Contract {
     private static final int DEPTH = 16;
     private static final int LARGEST = 65_536;
@@ -41,11 +41,19 @@ abstract class EnduranceContract extends Contract {
                             peer.run(self -> self.region("target").remote().toBytes()));
             source = region("source", Kind.TELPHER, 4 << 20);
             here.fill("source", 0, source.size(), random.nextLong());
-            // A million for each path, whether it has one place or two.
-            int here = setting.path().places().contains(Place.TWO) ? 400_000 : 1_000_000;
-            run(Scale.count(setting.place() == Place.ONE ? here : 600_000));
+            run(Scale.count(count()));
             peer.tell(self -> self.closeRegion("target"));
         }
+    }
+
+    /// A million for each path, whether it has one place or two; and some more over real links.
+    private int count() {
+        boolean alone = !setting.path().places().contains(Place.TWO);
+        return switch (setting.place()) {
+            case ONE, CHECKED -> alone ? 1_000_000 : 400_000;
+            case TWO -> 600_000;
+            case NETNS -> 100_000;
+        };
     }
 
     private void run(int count) {

@@ -24,7 +24,7 @@ class MeshTest {
     private static final int SLOT = 3000;
 
     @ParameterizedTest
-    @EnumSource(names = {"MAPPED", "CMA", "RING", "TCP"})
+    @EnumSource
     void sixtyFourEndpoints(TestPath path) {
         int count = Math.min(COUNT, Math.max(4, Scale.count(COUNT)));
         assumeThat(mostDescriptors())
