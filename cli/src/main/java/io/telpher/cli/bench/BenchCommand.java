@@ -234,6 +234,9 @@ public final class BenchCommand implements Callable<Integer> {
                     "What a process does while others use its memory. Default: ${DEFAULT-VALUE}.")
     private String target;
 
+    @Option(names = "--plant", hidden = true, defaultValue = "0")
+    private long plant;
+
     @CommandLine.Mixin private MetricsOption metrics;
 
     @Override
@@ -366,7 +369,7 @@ public final class BenchCommand implements Callable<Integer> {
                 return;
             }
             Peers peers = Peers.find(compare, cores);
-            try (Crew crew = new Crew();
+            try (Crew crew = new Crew(plant);
                     Progress progress = new Progress()) {
                 CrewFactory.fill(crew, options, connect, cores, table);
                 Disturbance disturbance = new Disturbance();

@@ -16,6 +16,17 @@ final class Crew implements AutoCloseable {
     private final List<AutoCloseable> resources = new ArrayList<>();
     private final List<String> machines = new ArrayList<>();
     private final List<String> pins = new ArrayList<>();
+    private final long spoiled;
+
+    Crew() {
+        this(0);
+    }
+
+    /// @param spoiled size of the operations that are to go wrong, which shows that the checks can
+    ///     fail: rank 0 changes a byte of what it writes and sends; 0 for none
+    Crew(long spoiled) {
+        this.spoiled = spoiled;
+    }
 
     /// Takes a rank in.
     ///
@@ -101,6 +112,9 @@ final class Crew implements AutoCloseable {
         try {
             others.forEach(control -> control.send(phase.encode()));
             own.prepare(phase);
+            if (phase.bytes() == spoiled) {
+                own.spoil();
+            }
             others.forEach(control -> expect(control, "prepared"));
             others.forEach(control -> control.send(Message.of("run")));
             List<PhaseResult> results = new ArrayList<>();

@@ -1,5 +1,7 @@
 package io.telpher.cli.bench;
 
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
+
 import com.sun.management.ThreadMXBean;
 import io.telpher.Connection;
 import io.telpher.CounterUpdate;
@@ -91,6 +93,13 @@ final class Rank implements AutoCloseable {
         out = outgoing(s, next);
         in = incoming(s, next);
         times.reset();
+    }
+
+    /// Changes a byte of what this rank is about to write or send.
+    void spoil() {
+        MemorySegment source = stand().source.segment();
+        long at = phase().bytes() / 2;
+        source.set(JAVA_BYTE, at, (byte) ~source.get(JAVA_BYTE, at));
     }
 
     private List<Integer> partners(Stand s, Phase p) {

@@ -190,6 +190,33 @@ class BenchCommandTest {
     }
 
     @Test
+    void theFirstWrongByteEndsItAndIsNamed() throws IOException {
+        Path json = temp.resolve("out.json");
+        Tool.Output output =
+                bench(
+                        Map.of(),
+                        "--path=mapped,tcp",
+                        "--op=write,send",
+                        "--sizes=8,4K",
+                        "--depth=4",
+                        "--seconds=0.02",
+                        "--plant=4096",
+                        "--json=" + json);
+        assertThat(output.exitCode()).as(output.error() + output.text()).isEqualTo(1);
+        assertThat(output.error())
+                .startsWith("telpher bench: wrong data: ")
+                .contains("write of 4K", " over mapped", "byte 2048 of what rank 1 got from rank 0")
+                .doesNotContain("\tat ");
+        assertThat(output.text()).doesNotContain("path tcp", "all data right");
+        List<String> rows =
+                output.text().lines().filter(l -> !l.isBlank() && !l.startsWith("#")).toList();
+        assertThat(rows).hasSize(2);
+        assertThat(rows.getFirst()).matches(" +write +8 .* 0");
+        assertThat(rows.getLast()).matches(" +write +4096 .* [1-9]\\d*");
+        assertThat(Files.readAllLines(json)).hasSize(2).last().asString().contains("\"wrong\":");
+    }
+
+    @Test
     void listensAndConnects() throws Exception {
         meet(Map.of(), "@" + temp.resolve("bench.address"));
     }
