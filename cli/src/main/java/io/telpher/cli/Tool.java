@@ -20,9 +20,10 @@ import org.jspecify.annotations.Nullable;
 public final class Tool {
     private Tool() {}
 
-    /// @return the program's path, or null; the `sbin` folders are looked into too
+    /// @return the program's path, or null; the `sbin` folders are looked into too, which not
+    ///     everybody's `PATH` has
     public static @Nullable String find(String name) {
-        String path = System.getenv().getOrDefault("PATH", "") + ":/usr/sbin:/sbin:/usr/bin:/bin";
+        String path = System.getenv().getOrDefault("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin";
         for (String folder : path.split(":")) {
             if (!folder.isEmpty()) {
                 Path file = Path.of(folder, name);
