@@ -460,33 +460,9 @@ final class Direct {
     }
 
     private void open(RemoteMemory memory, Deadline deadline) {
-        Slot slot;
-        synchronized (this) {
-            slot = slot(memory);
-            if (slot == null) {
-                @Nullable Slot[] all = slots;
-                int index = memory.region();
-                if (index >= RegionTable.CAPACITY) {
-                    return;
-                }
-                if (index >= all.length) {
-                    all = Arrays.copyOf(all, Math.max(all.length * 2, index + 1));
-                }
-                Slot old = all[index];
-                if (old != null && old.isAlive()) {
-                    return; // an old or a wrong descriptor: its owner refuses it
-                }
-                if (old != null) {
-                    old.count(replaced);
-                }
-                slot = new Slot(memory.generation(), memory.key());
-                all[index] = slot;
-                slots = all;
-                Window stale = old == null ? null : old.window;
-                if (stale != null) {
-                    stale.close();
-                }
-            }
+        Slot slot = place(memory);
+        if (slot == null) {
+            return;
         }
         synchronized (slot) {
             if (slot.window != null || slot.refusal != null) {
@@ -505,6 +481,56 @@ final class Direct {
                 slot.refusal = new TelpherException.Unsupported("cannot open " + memory + ": " + e);
             }
         }
+    }
+
+    /// Finds the slot of a region, or makes one. The window of another life of its index is looked
+    /// at and given back without the monitor, which those who only count must not wait for.
+    ///
+    /// @return null for an old or a wrong descriptor: its owner refuses it
+    private @Nullable Slot place(RemoteMemory memory) {
+        int index = memory.region();
+        if (index >= RegionTable.CAPACITY) {
+            return null;
+        }
+        while (true) {
+            Slot found = slot(memory);
+            if (found != null) {
+                return found;
+            }
+            @Nullable Slot[] all = slots;
+            Slot old = index < all.length ? all[index] : null;
+            if (old != null && old.isAlive()) {
+                return null;
+            }
+            Slot slot = new Slot(memory.generation(), memory.key());
+            if (!replace(index, old, slot)) {
+                continue; // another thread was faster
+            }
+            Window stale = old == null ? null : old.window;
+            if (stale != null) {
+                stale.close();
+            }
+            return slot;
+        }
+    }
+
+    /// Puts a slot in the place of another one, or of none.
+    ///
+    /// @return false when that other one is not there any more
+    private synchronized boolean replace(int index, @Nullable Slot old, Slot slot) {
+        @Nullable Slot[] all = slots;
+        if (index >= all.length) {
+            all = Arrays.copyOf(all, Math.max(all.length * 2, index + 1));
+        }
+        if (all[index] != old) {
+            return false;
+        }
+        if (old != null) {
+            old.count(replaced);
+        }
+        all[index] = slot;
+        slots = all; // publishes the element
+        return true;
     }
 
     /// Whether windows are still held whose regions were closed by their owner.
