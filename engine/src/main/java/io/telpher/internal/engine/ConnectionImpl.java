@@ -238,6 +238,7 @@ final class ConnectionImpl implements Connection {
 
     @Override
     public int pollNotification(MemorySegment into) {
+        Objects.requireNonNull(into, "into");
         if (core.mailbox.isEmpty()) {
             int length = core.poll(into);
             if (length >= 0) {

@@ -549,8 +549,8 @@ final class Direct {
         for (Slot slot : slots) {
             Window window = slot == null ? null : slot.window;
             if (slot != null && window != null && slot.isHeldInVain()) {
+                slot.over = true; // first: another look would close it again
                 window.close();
-                slot.over = true;
             }
         }
     }

@@ -483,7 +483,11 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
                 });
         // Published between the two looks: answer now; the second answer of a race is ignored as
         // stale.
-        return published.get(name);
+        memory = published.get(name);
+        if (memory != null) {
+            asked.remove(name);
+        }
+        return memory;
     }
 
     @Override
@@ -519,9 +523,22 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
             return;
         }
         int round = 0;
-        while (!gone && closer != Thread.currentThread() && !progress.isCurrent()) {
+        while (!gone && !isWaitedFor()) {
             platform.pause(round++);
         }
+    }
+
+    /// Whether the calling thread is the closer, or one that the closer waits for.
+    private boolean isWaitedFor() {
+        if (closer == Thread.currentThread() || progress.isCurrent()) {
+            return true;
+        }
+        for (ConnectionCore connection : connections) {
+            if (connection.undertaker.isBurying()) {
+                return true;
+            }
+        }
+        return false;
     }
 
     private synchronized boolean beginClose() {

@@ -364,9 +364,14 @@ final class LaneKeeper {
                 s.payloadOwner = null;
                 // Under the poll token as arming is: a descriptor that is closed while it is
                 // watched would stay in the tables, and its number may be another lane's soon.
-                connection.unwatch(s);
-                s.lane.close();
                 s.inbound.abandon();
+                try {
+                    connection.unwatch(s);
+                    s.lane.close();
+                } catch (RuntimeException e) {
+                    Log.error(
+                            s.name() + " could not be closed", e); // nothing may stand still for it
+                }
                 String death = s.death;
                 if (death != null) {
                     Events.laneDied(connection, s, death);

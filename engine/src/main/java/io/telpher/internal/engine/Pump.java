@@ -75,14 +75,18 @@ final class Pump {
         if (s == null || (note == null && !outbound.hasShort()) || !s.sendToken.tryTake()) {
             return null;
         }
-        if (!s.encoded && !s.blocked && !s.dirty && !s.staged && !s.dead) {
-            s.encoded = note == null ? outbound.next(s) : outbound.atOnce(note, s);
-            if (s.encoded) {
-                return s;
+        boolean encoded = false;
+        try {
+            if (!s.encoded && !s.blocked && !s.dirty && !s.staged && !s.dead) {
+                encoded = note == null ? outbound.next(s) : outbound.atOnce(note, s);
+                s.encoded = encoded;
+            }
+        } finally {
+            if (!encoded) {
+                s.sendToken.giveBack();
             }
         }
-        s.sendToken.giveBack();
-        return null;
+        return encoded ? s : null;
     }
 
     /// Sends what [#claim] has encoded, and what else there is. Without the lock.

@@ -128,6 +128,11 @@ final class Undertaker {
         }
     }
 
+    /// Whether the calling thread is ending this connection.
+    boolean isBurying() {
+        return burying == Thread.currentThread();
+    }
+
     /// Says goodbye, once, ends the connection, and waits until nothing of the caller's memory is
     /// touched any more. Without lock and tokens. Whoever closes besides waits for the first; only
     /// a callback, which runs on a thread that ends the connection itself, does not.
