@@ -75,6 +75,9 @@ final class Ops {
 
         boolean noteSeen;
 
+        /// Its notification comes in the order of its kind.
+        boolean ordered;
+
         /// Where the counter is in the target, -1 without one.
         long counterAt = -1;
 

@@ -6,6 +6,7 @@ import io.telpher.Endpoint;
 import io.telpher.MemorySlice;
 import io.telpher.MemorySlices;
 import io.telpher.Notification;
+import io.telpher.Priority;
 import io.telpher.RemoteMemory;
 import io.telpher.RemoteQuiet;
 import io.telpher.RemoteSlices;
@@ -14,6 +15,7 @@ import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import io.telpher.TransferState;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -28,6 +30,9 @@ final class Player {
     private final Connection connection;
     private final RandomGenerator random;
     private final List<Ops.Op> tokens = new ArrayList<>();
+
+    /// For short notifications.
+    private final MemorySegment room = MemorySegment.ofArray(new byte[64]);
 
     Player(RandomRun run, RandomRun.Side side, Endpoint endpoint, Connection connection) {
         this.run = run;
@@ -45,7 +50,7 @@ final class Player {
                 run.simulation.sleep(Duration.ofNanos(random.nextLong(1, 2_000_000)));
             }
             if (random.nextInt(3) == 0) {
-                take(connection.pollNotification());
+                takeNotification();
             }
             pollTokens();
         }
@@ -62,6 +67,21 @@ final class Player {
             if (next == null) {
                 run.simulation.sleep(Duration.ofMillis(20));
             }
+        }
+    }
+
+    private void takeNotification() {
+        if (random.nextBoolean()) {
+            take(connection.pollNotification());
+            return;
+        }
+        try {
+            int length = connection.pollNotification(room);
+            if (length >= 0) {
+                run.notified(side, room.asSlice(0, length).toArray(ValueLayout.JAVA_BYTE));
+            }
+        } catch (IndexOutOfBoundsException e) {
+            take(connection.pollNotification()); // a large one
         }
     }
 
@@ -88,7 +108,7 @@ final class Player {
             }
             case 23 -> lookUp();
             case 24, 25 -> postAgain();
-            default -> take(connection.pollNotification());
+            default -> takeNotification();
         }
     }
 
@@ -118,7 +138,7 @@ final class Player {
                         : run.options.deadline();
         op.deadline = deadline.toNanos();
         TransferOptions options = TransferOptions.DEFAULTS.withDeadline(deadline);
-        return random.nextInt(8) == 0 ? options.withPriority(io.telpher.Priority.HIGH) : options;
+        return random.nextInt(8) == 0 ? options.withPriority(Priority.HIGH) : options;
     }
 
     private byte[] note(Ops.Op op) {
@@ -279,10 +299,13 @@ final class Player {
         byte[] note = note(op);
         if (random.nextInt(4) == 0) {
             op.deadline = run.options.deadline().toNanos();
+            op.ordered = true;
             posted(op, connection.tryNotify(MemorySegment.ofArray(note), 0, note.length));
             return;
         }
-        RandomRun.follow(op, connection.notifyPeer(MemorySegment.ofArray(note), options(op)));
+        TransferOptions options = options(op);
+        op.ordered = options.priority() == Priority.NORMAL;
+        RandomRun.follow(op, connection.notifyPeer(MemorySegment.ofArray(note), options));
     }
 
     private void post(Ops.Op op, Transfer transfer) {

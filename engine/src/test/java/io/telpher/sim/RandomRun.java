@@ -93,6 +93,9 @@ final class RandomRun implements AutoCloseable {
         /// It was there to the end and has taken every notification.
         boolean drained;
 
+        /// The latest of those notifications that come in order.
+        long lastOrdered = -1;
+
         /// Nothing was left when everything had ended, as far as it could be seen.
         boolean settled;
 
@@ -244,6 +247,12 @@ final class RandomRun implements AutoCloseable {
             violated(op + " notified twice");
         }
         op.noteSeen = true;
+        if (op.ordered && !takers) { // two who take may tell of it in another order
+            if (op.id < by.lastOrdered) {
+                violated(op + " notified after " + by.lastOrdered + ", which was sent later");
+            }
+            by.lastOrdered = op.id;
+        }
         if (op.kind == Ops.Kind.WRITE) {
             op.checkTarget("at its notification");
         }

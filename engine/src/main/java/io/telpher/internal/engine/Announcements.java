@@ -35,6 +35,10 @@ final class Announcements {
             Matcher matcher = connection.matcher;
             switch (type) {
                 case Frame.SEND -> {
+                    if ((Frame.flags(h, at) & Frame.CREDITS) != 0) {
+                        connection.outbound.credits.granted(c, 0, false);
+                        matcher.resume();
+                    }
                     boolean inline = (Frame.flags(h, at) & Frame.INLINE) != 0;
                     int n = inline ? Math.min(Frame.count(h, at), Frame.INLINE_MAX) : length;
                     int reason =

@@ -273,6 +273,18 @@ final class LaneState {
         return lengths[(int) (sequence & refs.length - 1)];
     }
 
+    /// Whether notifications without a write were sent that are not settled.
+    boolean hasNotes() {
+        for (long sequence = acked; sequence < sent; sequence++) {
+            if (kind(sequence) == Sent.TAIL
+                    && ref(sequence) instanceof Operation op
+                    && op.kind == Operation.Kind.NOTIFY) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     /// A frame that was remembered goes out empty.
     void annul(long sequence) {
         kinds[(int) (sequence & kinds.length - 1)] = Sent.NOP;

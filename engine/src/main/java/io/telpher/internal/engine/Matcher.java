@@ -326,7 +326,7 @@ final class Matcher {
             return;
         }
         arrived--;
-        owe();
+        owe(1);
         byte[] bytes = arrival.bytes;
         if (arrival.length > op.length) {
             truncated(op, arrival.length, arrival.token, true);
@@ -392,7 +392,7 @@ final class Matcher {
             channel.arrivals.put(k, new Arrival(bytes, length, token, false));
             return 0;
         }
-        owe();
+        owe(1);
         Operation op = channel.receives.remove(k);
         if (op == null) {
             return Connection.CANCELLED;
@@ -418,7 +418,7 @@ final class Matcher {
             }
             return;
         }
-        owe();
+        owe(1);
         Operation op = channel.receives.get(k);
         if (op == null || !op.isPending()) {
             // Either the data overtook the request on another lane, or the receive was
@@ -443,7 +443,7 @@ final class Matcher {
             Arrival arrival = channel.arrivals.remove(k);
             if (arrival != null && !arrival.aborted) {
                 arrived--;
-                owe();
+                owe(1);
             }
             if ((arrival != null && arrival.aborted) || mayForetell()) {
                 channel.arrivals.put(k, new Arrival(null, 0, 0, true));
@@ -468,7 +468,7 @@ final class Matcher {
         Arrival before = channel.arrivals.size() == 0 ? null : channel.arrivals.get(k);
         if (before != null) {
             if (before.aborted) {
-                owe();
+                owe(1);
             } else {
                 connection.violated("two messages of tag " + channel.tag + " and number " + k);
             }
@@ -497,11 +497,20 @@ final class Matcher {
         }
     }
 
-    private void owe() {
-        creditsOwed++;
+    /// The peer may send so many messages more; told with the next message or, when there is none
+    /// for long, alone.
+    void owe(int credits) {
+        creditsOwed += credits;
         if (creditsOwed >= Credits.MESSAGES / 4) {
             outbound.enqueue(outbound.control(Frame.CREDIT, 0, 0, 0).with(Frame.A, creditsOwed));
             creditsOwed = 0;
         }
+    }
+
+    /// @return what is owed, which the caller sends
+    int takeCredits() {
+        int credits = creditsOwed;
+        creditsOwed = 0;
+        return credits;
     }
 }

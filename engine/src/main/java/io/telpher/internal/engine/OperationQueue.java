@@ -40,6 +40,29 @@ final class OperationQueue {
         filled.set();
     }
 
+    /// Puts an operation before its equals.
+    void addFirst(Operation op) {
+        if (op.queued) {
+            return;
+        }
+        op.queued = true;
+        Operation before = op.high ? null : lastHigh;
+        if (before == null) {
+            op.next = first;
+            first = op;
+        } else {
+            op.next = before.next;
+            before.next = op;
+        }
+        if (op.next == null) {
+            last = op;
+        }
+        if (op.high && lastHigh == null) {
+            lastHigh = op;
+        }
+        filled.set();
+    }
+
     /// @return the first operation that is still pending, or null; drops the others
     @Nullable Operation peek() {
         Operation op = first;

@@ -180,6 +180,7 @@ final class Outbound {
             ControlFrame signal = signals.pollFirst();
             if (signal != null) {
                 copyControl(s, signal);
+                confirm(s); // a lane with checksums counts on it in every frame
                 if (pool.size() < 64) {
                     pool.addLast(signal);
                 }
@@ -218,6 +219,9 @@ final class Outbound {
         }
         Operation op;
         while (leads && (op = shortQueue.peek()) != null) {
+            if (op.kind == Operation.Kind.NOTIFY && notesAreOut(s)) {
+                break;
+            }
             if (encode(op, s, shortQueue)) {
                 confirm(s);
                 return true;
@@ -232,13 +236,31 @@ final class Outbound {
         return false;
     }
 
+    /// Whether the peer may not have heard yet what was notified over a lane that has died: what is
+    /// notified later has to wait until it says so.
+    private boolean notesAreOut(LaneState s) {
+        for (LaneState other : lanes.all()) {
+            if (other != s && other.dead && !other.fenced && other.hasNotes()) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /// Queues a notification that a dead lane has not delivered in front of those sent later.
+    void notifyAgain(Operation op) {
+        op.stage = Operation.Stage.TAIL;
+        shortQueue.addFirst(op);
+        stamp.count();
+    }
+
     /// Encodes a notification, which is in no queue, if nothing is before it. Under the lock and
     /// the send token.
     boolean atOnce(Operation note, LaneState s) {
         if (urgentWork.isSet()
                 || shortQueue.isFilled()
                 || resending.hasWork()
-                || s.pingDue
+                || notesAreOut(s)
                 || s.sent - s.acked >= LaneState.WINDOW
                 || note.noteLength > SHORT_NOTE
                 || !credits.mayNotifyNow(note)) {
@@ -326,7 +348,9 @@ final class Outbound {
                 encoder.message(op, s);
                 op.started = true;
                 op.sent = op.length;
-                done(op, s, queue, LaneState.Sent.MESSAGE);
+                queue.removeFirst();
+                op.stage = Operation.Stage.WAIT;
+                remember(s, LaneState.Sent.MESSAGE, op, addCredits(s), 0);
                 return true;
             }
             case REQUEST -> {
@@ -344,6 +368,18 @@ final class Outbound {
                 return false;
             }
         }
+    }
+
+    /// Gives the peer with a message what is owed to it.
+    ///
+    /// @return how many credits, to be remembered: the frame may get lost
+    int addCredits(LaneState s) {
+        int owed = connection.matcher.takeCredits();
+        if (owed > 0) {
+            s.addFlags(Frame.CREDITS);
+            s.set(Frame.C, owed);
+        }
+        return owed;
     }
 
     private void done(Operation op, LaneState s, OperationQueue queue, LaneState.Sent kind) {

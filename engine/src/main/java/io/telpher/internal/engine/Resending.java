@@ -43,6 +43,7 @@ final class Resending {
         }
         filled.set();
         outbound.touch();
+        ArrayDeque<Operation> notes = new ArrayDeque<>();
         for (long sequence = arrived; sequence < s.sent; sequence++) {
             LaneState.Sent kind = s.kind(sequence);
             Object ref = s.ref(sequence);
@@ -57,7 +58,11 @@ final class Resending {
                     op.tailSent = false;
                     if (op.isPending()) {
                         op.stage = Operation.Stage.WAIT;
-                        outbound.advanceWrite(op);
+                        if (op.kind == Operation.Kind.NOTIFY) {
+                            notes.addFirst(op);
+                        } else {
+                            outbound.advanceWrite(op);
+                        }
                     } else {
                         credits.noteRevoked(op);
                         connection.reports.confirmed(op, kind, 0);
@@ -65,12 +70,16 @@ final class Resending {
                 } else if (kind == LaneState.Sent.NOP) {
                     op.unconfirmed--;
                     connection.reports.confirmed(op, kind, 0);
+                } else if (kind == LaneState.Sent.MESSAGE) {
+                    connection.matcher.owe((int) offset);
+                    resends.addLast(new Resend(kind, op, 0, length));
                 } else {
                     resends.addLast(new Resend(kind, op, offset, length));
                 }
             }
         }
         s.forgetFrom(arrived);
+        notes.forEach(outbound::notifyAgain);
     }
 
     /// Encodes the next frame that has to be made again, if this lane may carry it.
@@ -139,12 +148,17 @@ final class Resending {
                 }
             }
             case READ -> credits.readAnswered();
-            case MESSAGE, REQUEST -> connection.matcher.unsent(op, kind);
+            case MESSAGE -> {
+                connection.matcher.owe((int) offset);
+                connection.matcher.unsent(op, kind);
+            }
+            case REQUEST -> connection.matcher.unsent(op, kind);
             default -> {}
         }
     }
 
     private void encodeAgain(Operation op, Resend r, LaneState s) {
+        long at = r.offset;
         long n = r.length;
         switch (r.kind) {
             case DATA, READ -> {
@@ -157,7 +171,10 @@ final class Resending {
                 }
             }
             case NOTE -> n = encoder.notePart(op, s, (int) r.offset);
-            case MESSAGE -> encoder.message(op, s);
+            case MESSAGE -> {
+                encoder.message(op, s);
+                at = outbound.addCredits(s);
+            }
             case REQUEST -> encoder.request(op, s);
             default -> encoder.stored(op, s);
         }
@@ -166,6 +183,6 @@ final class Resending {
             resends.addFirst(new Resend(r.kind, op, r.offset + n, (int) (r.length - n)));
             op.unconfirmed++;
         }
-        s.remember(r.kind, op, r.offset, (int) n);
+        s.remember(r.kind, op, at, (int) n);
     }
 }

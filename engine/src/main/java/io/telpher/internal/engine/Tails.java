@@ -13,9 +13,8 @@ final class Tails {
     private static final VarHandle WORD =
             ValueLayout.JAVA_LONG.withOrder(java.nio.ByteOrder.nativeOrder()).varHandle();
 
-    /// Credits of notifications that went past the queue are given back together. Few, since those
-    /// of a lane that falls silent stay here.
-    private static final int MOST_OWED = Credits.NOTE_BYTES / 64;
+    /// Credits of notifications that went past the queue are given back together.
+    private static final int MOST_OWED = Credits.NOTE_BYTES / 8;
 
     private final ConnectionCore connection;
     private final LaneState lane;
@@ -67,13 +66,16 @@ final class Tails {
     /// whoever else does will find nothing there.
     private boolean takeAtOnce(MemorySegment from, long at, int length) {
         MemorySegment place = into;
-        if (place == null || length > place.byteSize() || !mailbox.isEmpty()) {
-            return false;
+        if (place == null
+                || length > place.byteSize()
+                || !mailbox.isEmpty()
+                || connection.lanes.control() != lane) {
+            return false; // what other lanes owe would add up
         }
         into = null;
         try {
             MemorySegment.copy(from, at, place, 0, length);
-        } catch (RuntimeException e) {
+        } catch (RuntimeException | InternalError e) {
             return false; // not accessible: the thread finds out when it takes it from the queue
         }
         taken = 1 + length;

@@ -14,7 +14,7 @@ import java.nio.ByteOrder;
 /// | bytes | field | meaning |
 /// |---|---|---|
 /// | 0 | type | see the constants; never 0 |
-/// | 1 | flags | [#COUNTED] to [#NOTIFIES] |
+/// | 1 | flags | [#COUNTED] to [#CREDITS] |
 /// | 2-3 | count | pieces, inline bytes, or a reason |
 /// | 4-7 | length | payload bytes that follow the header |
 /// | 8-15 | confirm | sequence applied on this lane in the other direction |
@@ -54,7 +54,7 @@ public final class Frame {
     /// peer's token, a offset in its stream, b total bytes of the stream. Sequenced.
     public static final int DATA = 8;
 
-    /// A short message: a tag, b position, inline d. Sequenced.
+    /// A short message: a tag, b position, c credits ([#CREDITS]), inline d. Sequenced.
     public static final int SEND = 9;
 
     /// A long message wants a receive: a tag, b position, c length; transfer is the send's token.
@@ -144,6 +144,9 @@ public final class Frame {
 
     /// The tail carries a notification: in its payload, inline, or in parts before it.
     public static final int NOTIFIES = 64;
+
+    /// The message brings credits for messages with it, at c.
+    public static final int CREDITS = 128;
 
     /// Where the fields are.
     public static final int CONFIRM = 8;

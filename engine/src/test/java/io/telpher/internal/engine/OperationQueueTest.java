@@ -36,6 +36,31 @@ class OperationQueueTest {
     }
 
     @Test
+    void whatGoesOutAgainComesBeforeItsEquals() {
+        OperationQueue queue = new OperationQueue(new OperationTable(Clock.SYSTEM));
+        Operation a = pending(0, false);
+        Operation b = pending(1, true);
+        Operation c = pending(2, false);
+        Operation d = pending(3, true);
+        queue.addFirst(a);
+        queue.addFirst(c);
+        queue.add(b);
+        queue.addFirst(d);
+        for (Operation expected : new Operation[] {d, b, c, a}) {
+            assertThat(queue.peek()).isSameAs(expected);
+            queue.removeFirst();
+        }
+        assertThat(queue.isFilled()).isFalse();
+        queue.addFirst(b);
+        queue.add(a);
+        queue.addFirst(c);
+        for (Operation expected : new Operation[] {b, c, a}) {
+            assertThat(queue.peek()).isSameAs(expected);
+            queue.removeFirst();
+        }
+    }
+
+    @Test
     void rotatingGivesWayToEquals() {
         OperationQueue queue = new OperationQueue(new OperationTable(Clock.SYSTEM));
         Operation a = pending(0, false);
