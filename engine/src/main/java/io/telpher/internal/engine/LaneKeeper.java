@@ -432,15 +432,13 @@ final class LaneKeeper {
         } finally {
             lock.unlock();
         }
-        if (s.closed) {
-            burials = true;
-        } else {
+        if (!s.closed) {
             if (s.death == null) {
                 s.death = "the peer gave it up";
             }
             s.dead = true;
-            burials = true;
         }
+        burials = true;
     }
 
     /// A refusal of a lane has become known: the answer to a fence may say so now. Under the lock.

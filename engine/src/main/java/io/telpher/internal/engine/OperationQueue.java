@@ -18,12 +18,28 @@ final class OperationQueue {
         this.table = table;
     }
 
+    /// Puts an operation behind its equals.
     void add(Operation op) {
-        if (op.queued) {
-            return;
+        if (!op.queued) {
+            insert(op, op.high ? lastHigh : last);
+            if (op.high) {
+                lastHigh = op;
+            }
         }
+    }
+
+    /// Puts an operation before its equals.
+    void addFirst(Operation op) {
+        if (!op.queued) {
+            insert(op, op.high ? null : lastHigh);
+            if (op.high && lastHigh == null) {
+                lastHigh = op;
+            }
+        }
+    }
+
+    private void insert(Operation op, @Nullable Operation after) {
         op.queued = true;
-        Operation after = op.high ? lastHigh : last;
         if (after == null) {
             op.next = first;
             first = op;
@@ -33,32 +49,6 @@ final class OperationQueue {
         }
         if (op.next == null) {
             last = op;
-        }
-        if (op.high) {
-            lastHigh = op;
-        }
-        filled.set();
-    }
-
-    /// Puts an operation before its equals.
-    void addFirst(Operation op) {
-        if (op.queued) {
-            return;
-        }
-        op.queued = true;
-        Operation before = op.high ? null : lastHigh;
-        if (before == null) {
-            op.next = first;
-            first = op;
-        } else {
-            op.next = before.next;
-            before.next = op;
-        }
-        if (op.next == null) {
-            last = op;
-        }
-        if (op.high && lastHigh == null) {
-            lastHigh = op;
         }
         filled.set();
     }
