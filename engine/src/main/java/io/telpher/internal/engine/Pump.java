@@ -149,10 +149,7 @@ final class Pump {
             }
             int result = give(s);
             if (result == Lane.OK) {
-                s.encoded = false;
-                s.dirty = true;
-                s.framesSent++;
-                s.bytesSent += s.payloadLength + Frame.inlined(Raw.ALL, s.header);
+                taken(s);
                 continue;
             }
             if (result == Lane.FULL) {
@@ -160,10 +157,7 @@ final class Pump {
                 if (flushed == Lane.OK) {
                     // Room again: offer the frame once more.
                     if (give(s) == Lane.OK) {
-                        s.encoded = false;
-                        s.dirty = true;
-                        s.framesSent++;
-                        s.bytesSent += s.payloadLength + Frame.inlined(Raw.ALL, s.header);
+                        taken(s);
                         continue;
                     }
                     lane.flush();
@@ -180,6 +174,14 @@ final class Pump {
             s.staged = false;
         }
         return seen;
+    }
+
+    /// The lane has taken the encoded frame.
+    private static void taken(LaneState s) {
+        s.encoded = false;
+        s.dirty = true;
+        s.framesSent++;
+        s.bytesSent += s.payloadLength + Frame.inlined(Raw.ALL, s.header);
     }
 
     /// Offers the encoded frame to the lane. One whose payload the caller has taken away, by
