@@ -7,6 +7,7 @@ import java.io.DataInputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.Socket;
+import java.net.SocketTimeoutException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
@@ -189,6 +190,19 @@ final class FrozenPeer implements AutoCloseable {
             if (frame.type() == type) {
                 return frame;
             }
+        }
+    }
+
+    /// Waits until the other side closes the stream.
+    ///
+    /// @return false when it says something instead, or nothing for long
+    boolean awaitClosed() {
+        try {
+            return in.read() < 0;
+        } catch (SocketTimeoutException e) {
+            return false;
+        } catch (IOException e) {
+            return true; // reset: it had not read everything
         }
     }
 

@@ -117,6 +117,21 @@ class RecordedBytesTest {
         assertThat(bytes(0, 100)).isEqualTo(payload("WRITE"));
     }
 
+    /// The peer has the lane already and has sent on it; when it dies, all of that goes out again
+    /// on another one.
+    @Test
+    void aLaneThatWasGivenUpBeforeItHadJoinedIsNotRead() throws IOException {
+        peer.send(frame("FENCE"));
+        assertThat(peer.await(Frame.FENCED).field(FrozenPeer.A)).isEqualTo(1);
+        try (FrozenPeer late = FrozenPeer.dial(port, RECORDED, true, 0)) {
+            late.send(at(region("WRITE"), 300));
+            assertThat(late.awaitClosed()).isTrue();
+        }
+        assertThat(bytes(300, 100)).containsOnly(0);
+        assertThat(connection.explain()).contains("given up lane 1");
+        checkTakenIn();
+    }
+
     @ParameterizedTest
     @MethodSource("frames")
     void aRecordedFrameHasItsEffect(String name) throws Exception {

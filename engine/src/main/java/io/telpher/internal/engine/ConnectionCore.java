@@ -138,14 +138,17 @@ final class ConnectionCore {
 
     // --- links ----------------------------------------------------------------------------------
 
-    /// Adds a link; the first makes the connection usable.
+    /// Adds a link; the first makes the connection usable. One that comes too late is closed: after
+    /// the end of the connection, or after the peer has given up the lane that it was to become.
     void add(Link link, int laneIndex, String note) {
         LaneState added = new LaneState(this, link.lane(), laneIndex, arena);
         Windows windows = link.windows();
+        boolean spent;
         boolean refused;
         lock.lock();
         try {
-            refused = isOver();
+            spent = lanes.isSpent(laneIndex);
+            refused = spent || isOver();
             if (!refused) {
                 lanes.add(added);
                 eagerLimit = Math.min(eagerLimit, link.lane().maxPayload());
@@ -158,6 +161,9 @@ final class ConnectionCore {
             lock.unlock();
         }
         if (refused) {
+            if (spent) {
+                note(added.name() + ": too late, the peer has given up lane " + laneIndex);
+            }
             link.lane().close();
             if (windows != null) {
                 windows.close();

@@ -1,20 +1,39 @@
 package io.telpher.internal.engine;
 
 import java.util.Arrays;
+import java.util.BitSet;
 import org.jspecify.annotations.Nullable;
 
 /// The lanes of one connection, in the order of their index, dead ones too. Lanes are added under
 /// the connection's lock; anybody may look.
 final class Lanes {
+    /// As many as a handshake can tell apart.
+    static final int MOST = 256;
+
     private volatile LaneState[] all = new LaneState[0];
+
+    /// Indices that no lane can have any more: one has it, had it, or will never come. Guarded by
+    /// the connection's lock.
+    private final BitSet spent = new BitSet(MOST);
 
     /// @return all of them; not to be changed
     LaneState[] all() {
         return all;
     }
 
-    /// Adds a lane. Under the lock.
+    /// Whether no lane may have an index any more. Under the lock.
+    boolean isSpent(int index) {
+        return spent.get(index);
+    }
+
+    /// Keeps an index from every lane that may still come. Under the lock.
+    void spend(int index) {
+        spent.set(index);
+    }
+
+    /// Adds a lane, whose index is spent with that. Under the lock.
     void add(LaneState added) {
+        spend(added.index);
         LaneState[] before = all;
         LaneState[] after = Arrays.copyOf(before, before.length + 1);
         int at = before.length;

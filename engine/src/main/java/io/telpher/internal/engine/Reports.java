@@ -43,17 +43,26 @@ final class Reports {
         return s == null || applied(s, Math.max(upTo, 0));
     }
 
+    /// The peer gives a lane up. One that this side does not know yet, because it is still joining
+    /// here, may not join any more: what the peer has sent on it goes out again on the others.
     void fenceAsked(int laneIndex) {
-        LaneState s = connection.lane(laneIndex);
-        if (s != null) {
-            keeper.fenceAsked(s);
+        if (laneIndex < 0 || laneIndex >= Lanes.MOST) {
+            connection.violated("FENCE for lane " + laneIndex + ", which there cannot be");
             return;
         }
+        LaneState s;
         lock.lock();
         try {
-            outbound.signal(Frame.FENCED, laneIndex, 0, 0);
+            s = connection.lane(laneIndex);
+            if (s == null) {
+                connection.lanes.spend(laneIndex);
+                outbound.signal(Frame.FENCED, laneIndex, 0, 0);
+            }
         } finally {
             lock.unlock();
+        }
+        if (s != null) {
+            keeper.fenceAsked(s);
         }
     }
 
