@@ -18,6 +18,10 @@ module io.telpher.engine {
 
     // Diagnosis looks below the API: it makes the same system calls as the transports do, and reads
     // the addresses that they exchange.
+    exports io.telpher.internal.ffi.cuda to
+            io.telpher.cli;
+    exports io.telpher.internal.ffi.hip to
+            io.telpher.cli;
     exports io.telpher.internal.ffi.linux to
             io.telpher.cli;
     exports io.telpher.internal.observe to

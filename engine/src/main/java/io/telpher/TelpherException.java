@@ -147,7 +147,7 @@ public abstract sealed class TelpherException extends RuntimeException {
         }
     }
 
-    /// A call of the operating system failed.
+    /// A call of the operating system, or of a GPU's library, failed.
     public static final class NativeFailure extends TelpherException {
         private static final long serialVersionUID = 1L;
 
@@ -155,7 +155,7 @@ public abstract sealed class TelpherException extends RuntimeException {
         private final int errno;
 
         /// @param call the function and its arguments
-        /// @param errno the error number
+        /// @param errno the error number, or the library's own code
         /// @param description the error's name and text, and the remedy where there is one
         public NativeFailure(String call, int errno, String description) {
             super(call + " failed: " + description);
@@ -168,7 +168,7 @@ public abstract sealed class TelpherException extends RuntimeException {
             return call;
         }
 
-        /// @return the error number
+        /// @return the error number, or the library's own code
         public int errno() {
             return errno;
         }
