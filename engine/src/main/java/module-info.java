@@ -12,9 +12,13 @@ module io.telpher.engine {
     // recording that is started later would miss the engine's events. A class path does without.
     requires jdk.jfr;
 
+    // Topologies are in NCCL's XML.
+    requires java.xml;
+
     exports io.telpher;
     exports io.telpher.sim;
     exports io.telpher.spi;
+    exports io.telpher.topology;
 
     // Diagnosis looks below the API: it makes the same system calls as the transports do, and reads
     // the addresses that they exchange.

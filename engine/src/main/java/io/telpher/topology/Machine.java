@@ -1,0 +1,68 @@
+package io.telpher.topology;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/// Looks at a machine.
+final class Machine {
+    /// NCCL's variable, and where clouds put such a file.
+    private static final String VARIABLE = "NCCL_TOPO_FILE";
+
+    private static final String VIRTUAL = "/var/run/nvidia-topologyd/virtualTopology.xml";
+
+    private Machine() {}
+
+    /// @return the machine that this runs on
+    static Topology here(Map<String, String> environment) {
+        return look(Path.of("/"), environment, GpuFacts.NONE);
+    }
+
+    /// @param root what stands for `/`
+    static Topology look(Path root, Map<String, String> environment, GpuFacts facts) {
+        List<String> remarks = new ArrayList<>();
+        facts.missing().ifPresent(remarks::add);
+        Element machine = new SysfsReader(root, facts).read();
+        if (!hasGpu(machine)) {
+            remarks.add("no GPU: the PCI bus shows none of NVIDIA or AMD");
+        }
+        Element file = file(root, environment.getOrDefault(VARIABLE, ""), remarks);
+        if (file != null) {
+            try {
+                return new Topology(Fusion.fuse(file, machine), remarks);
+            } catch (IllegalArgumentException e) {
+                remarks.add("the topology file is not used: " + e.getMessage());
+            }
+        }
+        return new Topology(machine, remarks);
+    }
+
+    private static boolean hasGpu(Element element) {
+        return element.name.equals("gpu") || element.children.stream().anyMatch(Machine::hasGpu);
+    }
+
+    /// Another program's variable: what it says wrongly is worth a remark and no more.
+    private static @Nullable Element file(Path root, String named, List<String> remarks) {
+        Path file = named.isBlank() ? root.resolve(VIRTUAL.substring(1)) : Path.of(named);
+        String what = named.isBlank() ? file.toString() : VARIABLE + "=" + named;
+        try {
+            if (Files.size(file) > XmlReader.MAX_CHARACTERS) {
+                remarks.add(what + " is not used: it is too large for a topology");
+                return null;
+            }
+            return XmlReader.parse(Files.readString(file));
+        } catch (NoSuchFileException e) {
+            if (!named.isBlank()) {
+                remarks.add(what + " is not used: there is no such file");
+            }
+        } catch (IOException | IllegalArgumentException e) {
+            remarks.add(what + " is not used: " + e.getMessage());
+        }
+        return null;
+    }
+}
