@@ -72,6 +72,11 @@ final class FrozenPeer implements AutoCloseable {
         return recording("wire-" + version + "-checked.txt");
     }
 
+    /// What was recorded of a version that forgets tags.
+    static Map<String, byte[]> recordingOfTags(int version) {
+        return recording("wire-" + version + "-tags.txt");
+    }
+
     private static Map<String, byte[]> recording(String file) {
         try (var stream = FrozenPeer.class.getResourceAsStream(file)) {
             String text = new String(stream.readAllBytes(), StandardCharsets.UTF_8);

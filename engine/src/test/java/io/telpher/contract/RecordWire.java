@@ -35,12 +35,14 @@ import java.util.concurrent.CopyOnWriteArrayList;
 
 /// Records what today's endpoints say to each other over TCP: the handshake, and one frame of each
 /// kind; with `checksums` a few frames that carry checksums, of which the first can be replayed as
-/// they are. Run it both ways when the protocol gets a new version, and keep the files of the old
-/// one: [RecordedBytesTest] and [RecordedChecksumsTest] replay all of them.
+/// they are; with `tags` what is said to forget tags. Run it all ways when the protocol gets a new
+/// version, and keep the files of the old one: [RecordedBytesTest], [RecordedChecksumsTest] and
+/// [RecordedTagsTest] replay all of them.
 ///
 /// ```text
 /// java ... io.telpher.contract.RecordWire engine/src/test/resources/io/telpher/contract/wire-2.txt
 /// java ... io.telpher.contract.RecordWire .../wire-2-checked.txt checksums
+/// java ... io.telpher.contract.RecordWire .../wire-2-tags.txt tags
 /// ```
 final class RecordWire {
     static final byte[] SECRET = "recorded-secret-".getBytes(US_ASCII);
@@ -57,15 +59,15 @@ final class RecordWire {
     /// One direction of a stream, as far as it went.
     private record Stream(boolean initiators, ByteArrayOutputStream bytes, Socket socket) {}
 
-    private final boolean checksums;
+    private final String what;
 
-    private RecordWire(boolean checksums) {
-        this.checksums = checksums;
+    private RecordWire(String what) {
+        this.what = what;
     }
 
-    /// @param args the file to write, and `checksums` for frames that carry one
+    /// @param args the file to write, and `checksums`, `tags`, or nothing for all else
     public static void main(String[] args) throws Exception {
-        RecordWire recorder = new RecordWire(args.length > 1 && args[1].equals("checksums"));
+        RecordWire recorder = new RecordWire(args.length > 1 ? args[1] : "");
         recorder.run();
         StringBuilder text = new StringBuilder();
         text.append(
@@ -86,7 +88,7 @@ final class RecordWire {
                         .withTransports(List.of("tcp"))
                         .withSecret(SECRET)
                         .withLanes(1)
-                        .withChecksums(checksums)
+                        .withChecksums(what.equals("checksums"))
                         .withDeadline(Duration.ofSeconds(2));
         int port = Ports.free();
         try (Endpoint a = Endpoint.open(options);
@@ -98,10 +100,10 @@ final class RecordWire {
             Connection to =
                     a.connect(EndpointAddress.of("127.0.0.1", proxy.getLocalPort(), SECRET));
             try (Connection from = accepted.join()) {
-                if (checksums) {
-                    talkChecked(a, to, b, from);
-                } else {
-                    talk(a, to, b, from);
+                switch (what) {
+                    case "checksums" -> talkChecked(a, to, b, from);
+                    case "tags" -> talkOfTags(a, to, b, from);
+                    default -> talk(a, to, b, from);
                 }
             }
             Thread.sleep(500);
@@ -109,7 +111,7 @@ final class RecordWire {
         for (Stream stream : streams) {
             dissect(stream);
         }
-        if (!checksums) {
+        if (what.isEmpty()) {
             made();
         }
     }
@@ -122,6 +124,17 @@ final class RecordWire {
         MemoryRegion mine = a.allocate(4096);
         MemoryRegion theirs = b.allocate(4096);
         end(to.write(mine.slice(0, 100), theirs.remote().slice(200, 100)));
+    }
+
+    /// A fresh tag for each message, until the oldest are forgotten.
+    private static void talkOfTags(Endpoint a, Connection to, Endpoint b, Connection from) {
+        MemoryRegion mine = a.allocate(4096);
+        MemoryRegion theirs = b.allocate(4096);
+        for (int tag = 100; tag < 700; tag++) {
+            Transfer receive = from.receive(tag, theirs.slice(0, 10));
+            end(to.send(tag, mine.slice(0, 10)));
+            end(receive);
+        }
     }
 
     private void talk(Endpoint a, Connection to, Endpoint b, Connection from) throws Exception {
@@ -334,8 +347,8 @@ final class RecordWire {
         "FOUND",
         "GOODBYE",
         "KNOWN",
-        "",
-        "",
+        "FORGET",
+        "FORGOTTEN",
         "",
         "",
         "",

@@ -250,7 +250,7 @@ final class Player {
         Ops.Op op = run.op(side, Ops.Kind.SEND, length);
         op.local = own;
         op.localAt = from[0];
-        op.tag = random.nextInt(3);
+        op.tag = random.nextInt(RandomRun.TAGS);
         op.position = side.sendCount.merge(op.tag, 1, Integer::sum) - 1;
         Ops.fill(own.memory, from[0], length, op.id);
         run.sent(op);
@@ -278,7 +278,7 @@ final class Player {
         Ops.Op op = run.op(side, Ops.Kind.RECEIVE, length);
         op.local = own;
         op.localAt = to[0];
-        op.tag = random.nextInt(3);
+        op.tag = random.nextInt(RandomRun.TAGS);
         op.position = side.receiveCount.merge(op.tag, 1, Integer::sum) - 1;
         if (random.nextInt(6) == 0) {
             op.deadline = run.options.deadline().toNanos();

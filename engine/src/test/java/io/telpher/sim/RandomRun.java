@@ -27,6 +27,7 @@ final class RandomRun implements AutoCloseable {
 
     private static final Duration CONNECT = Duration.ofSeconds(10);
 
+    static final int TAGS = 4;
     private static final double FAST = 50e6;
     private static final Duration LONGER = LONG.multipliedBy(5);
 
@@ -59,6 +60,9 @@ final class RandomRun implements AutoCloseable {
 
     /// Both sides connect at the same time.
     private final boolean crossing;
+
+    /// Of the tags that there are, so many need not be forgotten.
+    private final int tagsKept;
 
     /// How many faults there are.
     private int faults;
@@ -160,6 +164,7 @@ final class RandomRun implements AutoCloseable {
                         .withLiveness(LIVENESS);
         takers = random.nextBoolean();
         crossing = random.nextInt(4) == 0;
+        tagsKept = random.nextInt(TAGS + 1);
         drainNanos = options.drainLimit().toNanos();
     }
 
@@ -425,6 +430,7 @@ final class RandomRun implements AutoCloseable {
                 return;
             }
             side.connection = connection;
+            Leftovers.keepTags(connection, tagsKept);
             if (takers) {
                 side.host.start("taker", () -> take(side, connection));
             }

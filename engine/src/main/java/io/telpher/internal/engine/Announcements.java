@@ -67,6 +67,8 @@ final class Announcements {
                 }
                 case Frame.WITHDRAW -> matcher.withdraw(a, b, transfer);
                 case Frame.WITHDRAWN -> connection.reports.withdrawn(transfer);
+                case Frame.FORGET -> matcher.tags.forget(a, Frame.count(h, at), p, pAt, length);
+                case Frame.FORGOTTEN -> matcher.tags.forgotten(a, b);
                 case Frame.CREDIT -> {
                     connection.outbound.credits.granted(a, b, c != 0);
                     matcher.resume();

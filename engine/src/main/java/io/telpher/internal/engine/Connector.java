@@ -3,6 +3,7 @@ package io.telpher.internal.engine;
 import io.telpher.EndpointAddress;
 import io.telpher.TelpherException;
 import io.telpher.internal.wire.AddressCodec;
+import io.telpher.internal.wire.Capabilities;
 import io.telpher.internal.wire.Handshake;
 import io.telpher.spi.Channel;
 import io.telpher.spi.Deadline;
@@ -233,7 +234,8 @@ final class Connector {
                 dialler.checked(
                         by.by().link(channel, Role.INITIATOR, found.address().peer(), deadline),
                         found.capabilities());
-        ConnectionCore connection = create(id, found.address(), link, Role.INITIATOR);
+        ConnectionCore connection =
+                create(id, found.address(), found.capabilities(), link, Role.INITIATOR);
         connection.add(link, 0, by.route().text() + ": chosen");
         mine.result.complete(connection);
         endpoint.gate().changed();
@@ -244,10 +246,15 @@ final class Connector {
     }
 
     /// Makes a connection of an authenticated link, and lets the endpoint know it.
-    ConnectionCore create(long id, AddressCodec.Address peer, Link link, Role role) {
+    ///
+    /// @param peers the capabilities that the peer has named
+    ConnectionCore create(long id, AddressCodec.Address peer, long peers, Link link, Role role) {
         ConnectionCore connection =
                 new ConnectionCore(
                         endpoint, id, EndpointAddress.ofBytes(AddressCodec.encode(peer)));
+        if (Capabilities.forget(Capabilities.of(endpoint.options()), peers)) {
+            connection.matcher.tags.mayForget(role == Role.INITIATOR);
+        }
         // The initiator chooses the id, and may be this endpoint itself.
         if (role == Role.ACCEPTOR && endpoint.joinable().putIfAbsent(id, connection) != null) {
             link.lane().close();

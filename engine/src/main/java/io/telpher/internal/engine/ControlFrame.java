@@ -12,7 +12,14 @@ final class ControlFrame {
     /// Longest payload: a name or a descriptor.
     static final int MAX_PAYLOAD = 1024;
 
+    /// Who wants to know when the peer has applied a frame.
+    interface Owner {
+        /// It has. Under the connection's lock.
+        void confirmed();
+    }
+
     final MemorySegment header;
+    @Nullable Owner owner;
     @Nullable MemorySegment payload;
     int length;
 
@@ -23,6 +30,7 @@ final class ControlFrame {
     void start(int type, int flags, int count, long transfer) {
         header.fill((byte) 0);
         length = 0;
+        owner = null;
         Frame.start(header, 0, type, flags, count, 0, transfer);
     }
 

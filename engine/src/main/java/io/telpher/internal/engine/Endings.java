@@ -115,8 +115,7 @@ final class Endings {
             case WRITE, NOTIFY -> connection.outbound.credits.noteRevoked(op);
             case SEND -> connection.matcher.sendRevoked(op);
             case RECEIVE -> {
-                if (!op.peerEnded && !connection.isOver()) {
-                    connection.matcher.askToWithdraw(op);
+                if (!op.peerEnded && !connection.isOver() && connection.matcher.askToWithdraw(op)) {
                     // Where its region closes nothing has to be waited for: that keeps everybody
                     // out, and must not depend on the peer.
                     op.asking = reason != Connection.STALE;

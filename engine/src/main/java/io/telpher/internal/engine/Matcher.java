@@ -16,39 +16,19 @@ import org.jspecify.annotations.Nullable;
 /// receives are advertised when they are posted, small ones when the sender asks.
 final class Matcher {
     /// A receive that the peer has ready.
-    private record Advert(long token, long capacity, @Nullable RemoteMemory memory) {}
+    record Advert(long token, long capacity, @Nullable RemoteMemory memory) {}
 
     /// What came before its receive: a message (`bytes`), a request (`bytes` null), or the word
     /// that nothing will come.
     record Arrival(byte @Nullable [] bytes, long length, long token, boolean aborted) {}
-
-    static final class Channel {
-        final long tag;
-        long sendNext;
-        long receiveNext;
-        final LongMap<Operation> receives = new LongMap<>();
-        final LongMap<Arrival> arrivals = new LongMap<>();
-        final LongMap<Operation> started = new LongMap<>();
-        final LongMap<Advert> adverts = new LongMap<>();
-        final LongMap<Boolean> withdrawn = new LongMap<>();
-        final ArrayDeque<Operation> waiting = new ArrayDeque<>(4);
-
-        /// It is among the starved ones.
-        boolean starving;
-
-        Channel(long tag) {
-            this.tag = tag;
-        }
-    }
 
     private static final int MOST_FORETOLD = 8 * OperationTable.LIMIT;
 
     private final ConnectionCore connection;
     private final Outbound outbound;
     private final Credits credits;
-    final LongMap<Channel> channels = new LongMap<>();
-    final ArrayDeque<Channel> starved = new ArrayDeque<>();
-    private @Nullable Channel last;
+    final Tags tags;
+    final ArrayDeque<TagChannel> starved = new ArrayDeque<>();
     int creditsOwed;
 
     /// Messages and requests of all tags that have come before their receives.
@@ -64,37 +44,44 @@ final class Matcher {
         this.connection = connection;
         this.outbound = outbound;
         this.credits = outbound.credits;
-    }
-
-    private Channel channel(long tag) {
-        Channel channel = last;
-        if (channel != null && channel.tag == tag) {
-            return channel;
-        }
-        channel = channels.get(tag);
-        if (channel == null) {
-            channel = new Channel(tag);
-            channels.put(tag, channel);
-        }
-        last = channel;
-        return channel;
+        this.tags = new Tags(connection, outbound, this);
     }
 
     // --- sends ----------------------------------------------------------------------------------
 
     void postSend(Operation op) {
-        Channel channel = channel(op.tag);
-        if (!channel.waiting.isEmpty() || !start(channel, op)) {
+        TagChannel channel = tags.find(op.tag);
+        channel.enter(op);
+        if (channel.use != TagChannel.Use.OPEN) {
             channel.waiting.addLast(op);
-            if (!channel.starving) {
-                channel.starving = true;
-                starved.addLast(channel);
+        } else if (!channel.waiting.isEmpty() || !start(channel, op)) {
+            channel.waiting.addLast(op);
+            starve(channel);
+        }
+    }
+
+    private void starve(TagChannel channel) {
+        if (!channel.starving) {
+            channel.starving = true;
+            starved.addLast(channel);
+        }
+    }
+
+    /// A channel can be used again: starts what was posted meanwhile.
+    void goOn(TagChannel channel) {
+        if (!startWaiting(channel)) {
+            starve(channel);
+        }
+        Operation op;
+        while ((op = channel.posted.pollFirst()) != null) {
+            if (op.isPending()) {
+                place(channel, op);
             }
         }
     }
 
     /// @return false when there is no credit
-    private boolean start(Channel channel, Operation op) {
+    private boolean start(TagChannel channel, Operation op) {
         long k = channel.sendNext;
         while (channel.withdrawn.remove(k) != null) {
             foretold--;
@@ -125,7 +112,7 @@ final class Matcher {
         return true;
     }
 
-    private void matched(Channel channel, Operation op, Advert advert) {
+    private void matched(TagChannel channel, Operation op, Advert advert) {
         op.peerToken = advert.token;
         if (op.stage == Operation.Stage.REQUEST) {
             // The advert came before the request went out: it is not needed any more.
@@ -168,12 +155,14 @@ final class Matcher {
     void resume() {
         int rounds = starved.size();
         for (int i = 0; i < rounds; i++) {
-            Channel channel = starved.pollFirst();
+            TagChannel channel = starved.pollFirst();
             if (channel == null) {
                 return;
             }
             channel.starving = false;
-            if (!startWaiting(channel)) {
+            if (startWaiting(channel)) {
+                tags.dropBlank(channel);
+            } else {
                 if (!channel.starving) {
                     channel.starving = true;
                     starved.addFirst(channel);
@@ -183,7 +172,10 @@ final class Matcher {
         }
     }
 
-    private boolean startWaiting(Channel channel) {
+    private boolean startWaiting(TagChannel channel) {
+        if (channel.use != TagChannel.Use.OPEN) {
+            return true; // it goes on by itself
+        }
         Operation op;
         // Taken out first: what starts may end at once, and would take itself out.
         while ((op = channel.waiting.pollFirst()) != null) {
@@ -196,7 +188,7 @@ final class Matcher {
     }
 
     void advert(long tag, long k, long capacity, long token, @Nullable RemoteMemory memory) {
-        Channel channel = channel(tag);
+        TagChannel channel = tags.named(tag);
         Advert advert = new Advert(token, capacity, memory);
         if (k < channel.sendNext) {
             Operation op = channel.started.get(k);
@@ -218,8 +210,8 @@ final class Matcher {
 
     /// A send has ended, in whatever way.
     void sendEnded(Operation op) {
-        Channel channel = channel(op.tag);
-        if (channel.started.get(op.position) == op) {
+        TagChannel channel = op.channel;
+        if (channel != null && channel.started.get(op.position) == op) {
             channel.started.remove(op.position);
         }
         if (op.withdrawing) {
@@ -229,8 +221,8 @@ final class Matcher {
 
     /// A send is being revoked: if it had started, its receive must not wait for the rest.
     void sendRevoked(Operation op) {
-        Channel channel = channel(op.tag);
-        if (channel.waiting.remove(op)) {
+        TagChannel channel = op.channel;
+        if (channel == null || channel.waiting.remove(op)) {
             return;
         }
         boolean message = op.stage == Operation.Stage.MESSAGE;
@@ -270,15 +262,12 @@ final class Matcher {
     }
 
     private void abort(Operation op) {
-        outbound.enqueue(
-                outbound.control(Frame.ABORT, 0, -op.reason, op.peerToken)
-                        .with(Frame.A, op.tag)
-                        .with(Frame.B, op.position));
+        outbound.enqueue(naming(op, outbound.control(Frame.ABORT, 0, -op.reason, op.peerToken)));
     }
 
     /// The peer wants to withdraw its receive.
     void withdraw(long tag, long k, long token) {
-        Channel channel = channel(tag);
+        TagChannel channel = tags.named(tag);
         if (channel.adverts.remove(k) != null) {
             foretold--;
         }
@@ -302,13 +291,23 @@ final class Matcher {
             }
         }
         outbound.enqueue(outbound.control(Frame.WITHDRAWN, 0, 0, token));
+        tags.prune();
     }
 
     // --- receives
     // ---------------------------------------------------------------------------------
 
     void postReceive(Operation op) {
-        Channel channel = channel(op.tag);
+        TagChannel channel = tags.find(op.tag);
+        channel.enter(op);
+        if (channel.use == TagChannel.Use.OPEN) {
+            place(channel, op);
+        } else {
+            channel.posted.addLast(op);
+        }
+    }
+
+    private void place(TagChannel channel, Operation op) {
         long k = channel.receiveNext++;
         op.position = k;
         Arrival arrival = channel.arrivals.size() == 0 ? null : channel.arrivals.remove(k);
@@ -340,9 +339,7 @@ final class Matcher {
 
     private void advertise(Operation op) {
         ControlFrame frame =
-                outbound.control(Frame.ADVERT, 0, 0, op.token())
-                        .with(Frame.A, op.tag)
-                        .with(Frame.B, op.position)
+                naming(op, outbound.control(Frame.ADVERT, 0, 0, op.token()))
                         .with(Frame.C, op.length);
         RegionImpl region = op.region;
         if (region != null && region.access().canWrite() && connection.oneSided.hasWindows()) {
@@ -382,7 +379,7 @@ final class Matcher {
     ///
     /// @return 0, or why it is refused
     int message(long tag, long k, long token, MemorySegment payload, long at, int length) {
-        Channel channel = channel(tag);
+        TagChannel channel = tags.named(tag);
         if (k >= channel.receiveNext) {
             if (!mayArrive(channel, k)) {
                 return Connection.CANCELLED;
@@ -411,7 +408,7 @@ final class Matcher {
 
     /// A long message wants its receive.
     void request(long tag, long k, long token, long length) {
-        Channel channel = channel(tag);
+        TagChannel channel = tags.named(tag);
         if (k >= channel.receiveNext) {
             if (mayArrive(channel, k)) {
                 channel.arrivals.put(k, new Arrival(null, length, token, false));
@@ -435,7 +432,7 @@ final class Matcher {
 
     /// The peer's send ended before all its bytes came.
     void aborted(long tag, long k, int reason) {
-        Channel channel = channel(tag);
+        TagChannel channel = tags.named(tag);
         Operation op = channel.receives.get(k);
         if (op != null) {
             connection.reports.aborted(op, reason, "the peer's send ended early");
@@ -464,7 +461,7 @@ final class Matcher {
     /// Counts a message or request in that comes before its receive.
     ///
     /// @return false when its end has come before it, over another lane
-    private boolean mayArrive(Channel channel, long k) {
+    private boolean mayArrive(TagChannel channel, long k) {
         Arrival before = channel.arrivals.size() == 0 ? null : channel.arrivals.get(k);
         if (before != null) {
             if (before.aborted) {
@@ -483,18 +480,31 @@ final class Matcher {
     }
 
     /// A receive is being revoked: asks the sender whether it has begun.
-    void askToWithdraw(Operation op) {
-        outbound.enqueue(
-                outbound.control(Frame.WITHDRAW, 0, 0, op.token())
-                        .with(Frame.A, op.tag)
-                        .with(Frame.B, op.position));
+    ///
+    /// @return false when the peer cannot know of it
+    boolean askToWithdraw(Operation op) {
+        TagChannel channel = op.channel;
+        if (channel == null || channel.posted.remove(op)) {
+            return false;
+        }
+        outbound.enqueue(naming(op, outbound.control(Frame.WITHDRAW, 0, 0, op.token())));
+        return true;
     }
 
     void receiveEnded(Operation op) {
-        Channel channel = channel(op.tag);
-        if (channel.receives.get(op.position) == op) {
+        TagChannel channel = op.channel;
+        if (channel != null && channel.receives.get(op.position) == op) {
             channel.receives.remove(op.position);
         }
+    }
+
+    /// Gives a frame tag and position of an operation. Until it is confirmed the tag is in use.
+    private static ControlFrame naming(Operation op, ControlFrame frame) {
+        TagChannel channel = op.channel;
+        if (channel == null) {
+            throw new IllegalStateException("a message without a channel");
+        }
+        return channel.enter(frame).with(Frame.A, op.tag).with(Frame.B, op.position);
     }
 
     /// The peer may send so many messages more; told with the next message or, when there is none

@@ -92,6 +92,10 @@ final class Operation implements Window.Guard {
     long length;
     long tag;
     long position;
+
+    /// Of a send or receive, from when it is posted until its slot is given back.
+    @Nullable TagChannel channel;
+
     /// When it must end, in nanoseconds of the clock; 0 while nobody has looked at the clock for
     /// it.
     long deadline;

@@ -52,6 +52,8 @@ final class OperationTable {
             op.setState(Operation.FREE); // whoever settles the last frame gives it back again
             return;
         }
+        TagChannel channel = op.channel;
+        op.channel = null;
         op.clear();
         // From here on frames of the old use are strangers. 31 bits and never 0: a token is
         // positive.
@@ -61,6 +63,9 @@ final class OperationTable {
             op.released = true;
         } else {
             free[freeCount++] = op.index;
+        }
+        if (channel != null) {
+            channel.leave();
         }
     }
 

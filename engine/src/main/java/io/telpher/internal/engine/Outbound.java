@@ -478,8 +478,12 @@ final class Outbound {
 
     private void settle(LaneState.Sent kind, @Nullable Object ref, int length) {
         if (ref instanceof ControlFrame frame) {
+            ControlFrame.Owner owner = frame.owner;
             if (pool.size() < 64) {
                 pool.addLast(frame);
+            }
+            if (owner != null) {
+                owner.confirmed();
             }
         } else if (ref instanceof Operation op) {
             op.unconfirmed--;

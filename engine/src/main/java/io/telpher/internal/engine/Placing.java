@@ -66,7 +66,7 @@ final class Placing {
                 placement.buffer();
                 return length <= Outbound.EAGER;
             }
-            case Frame.ADVERT, Frame.LOOKUP, Frame.FOUND -> {
+            case Frame.ADVERT, Frame.LOOKUP, Frame.FOUND, Frame.FORGET -> {
                 placement.buffer();
                 return length <= ControlFrame.MAX_PAYLOAD;
             }
@@ -81,6 +81,7 @@ final class Placing {
                     Frame.CREDIT,
                     Frame.REFUSED,
                     Frame.KNOWN,
+                    Frame.FORGOTTEN,
                     Frame.GOODBYE,
                     Frame.APPLIED,
                     Frame.FENCE,

@@ -171,7 +171,12 @@ final class Reception {
                             from.link(channel, Role.ACCEPTOR, who.address.peer(), deadline),
                             who.hello.capabilities());
             ConnectionCore connection =
-                    connector.create(who.hello.connection(), who.address, link, Role.ACCEPTOR);
+                    connector.create(
+                            who.hello.connection(),
+                            who.address,
+                            who.hello.capabilities(),
+                            link,
+                            Role.ACCEPTOR);
             connection.add(link, 0, channel.text() + ": accepted");
             crossing.handOver(arrival, connection);
         } finally {

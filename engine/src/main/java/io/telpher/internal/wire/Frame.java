@@ -105,6 +105,13 @@ public final class Frame {
     /// Answer to `REFUSED`: the refusal of frame b of lane a is known. Sequenced.
     public static final int KNOWN = 22;
 
+    /// Asks the peer to forget count tags: a number of the question; payload: for each its tag 8,
+    /// position of the asker's next send 8, and of its next receive 8. Sequenced.
+    public static final int FORGET = 23;
+
+    /// Answer: a number of the question, b a bit for each tag that is forgotten. Sequenced.
+    public static final int FORGOTTEN = 24;
+
     /// Everything up to sequence b of lane a was applied. Not sequenced.
     public static final int APPLIED = 32;
 

@@ -4,6 +4,7 @@ import io.telpher.Connection;
 import io.telpher.Endpoint;
 import java.util.ArrayList;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /// What engines still hold when nothing is under way any more: slots, credits, frames, tokens,
 /// memory. Nothing, if nothing leaks.
@@ -57,7 +58,7 @@ public final class Leftovers {
         lanes(own, peer);
         queues(own);
         credits(own, peer);
-        matching(own.matcher);
+        matching(own.matcher, peer.matcher);
         for (RegionImpl region : own.endpoint().regions().all()) {
             none(region.users.get() & (1 << 30) - 1, "users of " + region);
         }
@@ -135,17 +136,21 @@ public final class Leftovers {
         check(credits.alone == null, "a large notification is on its way");
     }
 
-    private void matching(Matcher matcher) {
+    private void matching(Matcher matcher, Matcher peer) {
         int arrived = 0;
         int foretold = 0;
-        for (Object each : matcher.channels.values) {
-            if (!(each instanceof Matcher.Channel channel)) {
+        for (Object each : matcher.tags.channels.values) {
+            if (!(each instanceof TagChannel channel)) {
                 continue;
             }
             String name = "tag " + channel.tag + ": ";
             none(channel.receives.size(), name + "receives");
             none(channel.started.size(), name + "sends that have started");
-            none(channel.waiting.size(), name + "sends that wait for credit");
+            none(channel.waiting.size(), name + "sends that wait");
+            none(channel.posted.size(), name + "receives that wait");
+            none(channel.users, name + "users");
+            check(channel.use == TagChannel.Use.OPEN, name + "it is " + channel.use);
+            positions(channel, peer.tags.channels.get(channel.tag), name);
             none(channel.adverts.size(), name + "adverts");
             foretold += channel.withdrawn.size() + channel.adverts.size();
             for (Object one : channel.arrivals.values) {
@@ -158,5 +163,22 @@ public final class Leftovers {
         none(matcher.arrived - arrived, "messages counted that are not there");
         none(matcher.foretold - foretold, "positions counted that are not there");
         none(matcher.starved.size(), "tags that wait for credit");
+    }
+
+    /// Both sides count alike: what one is ahead the other knows of.
+    private void positions(TagChannel own, @Nullable TagChannel peer, String name) {
+        long ahead = own.sendNext - (peer == null ? 0 : peer.receiveNext);
+        long known = ahead >= 0 ? peer == null ? 0 : peer.arrivals.size() : -own.withdrawn.size();
+        none(ahead - known, name + "positions that one side is ahead, unknown to the other");
+    }
+
+    /// Lets a connection keep no more than so many tags.
+    public static void keepTags(Connection connection, int tags) {
+        ((ConnectionImpl) connection).core.matcher.tags.kept = tags;
+    }
+
+    /// How many tags a connection knows.
+    public static int tags(Connection connection) {
+        return ((ConnectionImpl) connection).core.matcher.tags.channels.size();
     }
 }
