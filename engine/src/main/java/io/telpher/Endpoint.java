@@ -94,7 +94,11 @@ public interface Endpoint extends AutoCloseable {
     EndpointOptions options();
 
     /// Closes connections, regions and listeners, in this order, each within its limit. Closing
-    /// again does nothing.
+    /// again does nothing; whoever closes at the same time waits, and hears the same.
+    ///
+    /// @throws TelpherException.RegionBusy when a region could not be closed, as by
+    ///     [MemoryRegion#close()]; everything else is closed then, and the region can be closed
+    ///     again by itself
     @Override
     void close();
 }

@@ -80,6 +80,9 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
 
     private volatile boolean gone;
 
+    /// Why not everything could be closed; there before `gone` is.
+    private @Nullable String busy;
+
     /// Guards what follows, and the order of counters and `connections`.
     private final Object counting = new Object();
 
@@ -510,8 +513,8 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         throw new TelpherException.TimedOut("nobody connected within " + Failures.seconds(atMost));
     }
 
-    /// Whoever closes besides waits for the first, all of whose waits end; but not the threads that
-    /// the first may wait for.
+    /// Whoever closes besides waits for the first, all of whose waits end, and hears the same; but
+    /// not the threads that the first may wait for.
     @Override
     public void close() {
         if (beginClose()) {
@@ -523,8 +526,15 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
             return;
         }
         int round = 0;
-        while (!gone && !isWaitedFor()) {
+        while (!gone) {
+            if (isWaitedFor()) {
+                return;
+            }
             platform.pause(round++);
+        }
+        String left = busy;
+        if (round > 0 && left != null) {
+            throw new TelpherException.RegionBusy(left);
         }
     }
 
@@ -556,20 +566,21 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         for (ConnectionCore connection : List.copyOf(connections)) {
             connection.close();
         }
-        TelpherException busy = null;
+        TelpherException failure = null;
         for (RegionImpl region : regions.all()) {
             try {
                 region.close();
             } catch (TelpherException.RegionBusy e) {
-                busy = e;
+                failure = e;
+                busy = e.getMessage();
             }
         }
         closeTransports();
         control.shutdown();
         connector.reception().close();
         Progress.release(progress);
-        if (busy != null) {
-            throw busy;
+        if (failure != null) {
+            throw failure;
         }
     }
 
