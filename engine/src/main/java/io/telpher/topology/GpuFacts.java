@@ -6,24 +6,10 @@ import org.jspecify.annotations.Nullable;
 
 /// What is known of this machine's GPUs beside what the PCI bus says: a driver's library knows it.
 interface GpuFacts {
-    /// Nothing is known, and nothing missing either.
-    GpuFacts NONE =
-            new GpuFacts() {
-                @Override
-                public List<Fact> gpus() {
-                    return List.of();
-                }
-
-                @Override
-                public Optional<String> missing() {
-                    return Optional.empty();
-                }
-            };
-
     /// @return the GPUs that the library knows
     List<Fact> gpus();
 
-    /// @return why nothing is known, and what to do about it: one line; empty when all went well
+    /// @return what is not known, why, and what to do about it: one line; empty when all went well
     Optional<String> missing();
 
     /// One GPU.

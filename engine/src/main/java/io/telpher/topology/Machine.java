@@ -20,16 +20,18 @@ final class Machine {
 
     /// @return the machine that this runs on
     static Topology here(Map<String, String> environment) {
-        return look(Path.of("/"), environment, GpuFacts.NONE);
+        return look(Path.of("/"), environment, new NvmlFacts());
     }
 
     /// @param root what stands for `/`
     static Topology look(Path root, Map<String, String> environment, GpuFacts facts) {
         List<String> remarks = new ArrayList<>();
-        facts.missing().ifPresent(remarks::add);
         Element machine = new SysfsReader(root, facts).read();
-        if (!hasGpu(machine)) {
-            remarks.add("no GPU: the PCI bus shows none of NVIDIA or AMD");
+        if (!hasGpu(machine, "")) {
+            String why = facts.missing().map(text -> "; " + text).orElse("");
+            remarks.add("no GPU: the PCI bus shows none of NVIDIA or AMD" + why);
+        } else if (hasGpu(machine, SysfsReader.NVIDIA)) {
+            facts.missing().ifPresent(remarks::add);
         }
         Element file = file(root, environment.getOrDefault(VARIABLE, ""), remarks);
         if (file != null) {
@@ -42,8 +44,10 @@ final class Machine {
         return new Topology(machine, remarks);
     }
 
-    private static boolean hasGpu(Element element) {
-        return element.name.equals("gpu") || element.children.stream().anyMatch(Machine::hasGpu);
+    /// @param vendor empty for any
+    private static boolean hasGpu(Element element, String vendor) {
+        boolean here = element.child("gpu") != null && element.text("vendor").startsWith(vendor);
+        return here || element.children.stream().anyMatch(child -> hasGpu(child, vendor));
     }
 
     /// Another program's variable: what it says wrongly is worth a remark and no more.

@@ -13,7 +13,7 @@ import org.jspecify.annotations.Nullable;
 /// network cards, and the switches above them. Used once, by one thread.
 final class SysfsReader {
     private static final String DEVICES = "/sys/bus/pci/devices";
-    private static final String NVIDIA = "0x10de";
+    static final String NVIDIA = "0x10de";
     private static final String AMD = "0x1002";
 
     /// What NCCL writes for the end of an NVLink that a virtual machine does not show.
@@ -200,8 +200,7 @@ final class SysfsReader {
                     links.computeIfAbsent(
                             target,
                             key -> new Element("nvlink").with("target", key).with("count", 0));
-            element.with("count", element.number("count", 0) + 1)
-                    .with("tclass", targetClass(link.kind()));
+            element.with("count", element.number("count", 0) + 1).with("tclass", targetClass(link));
             if (link.version() > 0) {
                 element.with("version", link.version());
             }
@@ -216,8 +215,16 @@ final class SysfsReader {
         }
     }
 
-    private static String targetClass(NvLink.Kind kind) {
-        return switch (kind) {
+    /// The bus knows it best; what it does not show is what the library takes it for.
+    private String targetClass(GpuFacts.NvLinkFact link) {
+        if (link.remote() != null) {
+            Path target = sysfs.at(DEVICES).resolve(link.remote().toString());
+            String shown = sysfs.text(target.resolve("class"));
+            if (shown.startsWith("0x03") || shown.startsWith("0x0680")) {
+                return shown;
+            }
+        }
+        return switch (link.kind()) {
             case GPU -> "0x030200";
             case SWITCH -> "0x068000";
             case CPU -> "0x068001";

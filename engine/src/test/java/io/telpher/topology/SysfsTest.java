@@ -35,7 +35,7 @@ class SysfsTest {
     }
 
     private Topology look() {
-        return look(GpuFacts.NONE);
+        return look(KnownGpus.of());
     }
 
     private Topology look(GpuFacts facts) {
@@ -45,20 +45,6 @@ class SysfsTest {
         assertThat(again.nodes()).isEqualTo(machine.nodes());
         assertThat(again.links()).isEqualTo(machine.links());
         return machine;
-    }
-
-    private static GpuFacts facts(Fact... gpus) {
-        return new GpuFacts() {
-            @Override
-            public List<Fact> gpus() {
-                return List.of(gpus);
-            }
-
-            @Override
-            public Optional<String> missing() {
-                return Optional.empty();
-            }
-        };
     }
 
     private static Fact fact(String address, int index, NvLinkFact... links) {
@@ -187,7 +173,9 @@ class SysfsTest {
         NvLinkFact back = new NvLinkFact(true, 4, PciAddress.parse("18:00.0"), NvLink.Kind.GPU);
         NvLinkFact down = new NvLinkFact(false, 4, null, NvLink.Kind.SWITCH);
         Topology machine =
-                look(facts(fact("18:00.0", 1, up, up, down), fact("98:00.0", 0, back, back)));
+                look(
+                        KnownGpus.of(
+                                fact("18:00.0", 1, up, up, down), fact("98:00.0", 0, back, back)));
         assertThat(machine.gpus()).extracting(Gpu::index).containsExactly(0, 1);
         Gpu one = machine.gpus().getLast();
         assertThat(one.uuid()).isEqualTo("GPU-1");
@@ -205,7 +193,8 @@ class SysfsTest {
     void hiddenNvSwitchesAreOne() {
         server();
         NvLinkFact link = new NvLinkFact(true, 4, null, NvLink.Kind.SWITCH);
-        Topology machine = look(facts(fact("18:00.0", 0, link), fact("98:00.0", 1, link, link)));
+        Topology machine =
+                look(KnownGpus.of(fact("18:00.0", 0, link), fact("98:00.0", 1, link, link)));
         TopologyPath path = machine.path(machine.gpus().getFirst(), machine.gpus().getLast());
         assertThat(path.type()).isEqualTo(PathType.NVL);
         assertThat(path.bandwidth()).as("the GPU with one link").isEqualTo(20.6);
@@ -215,9 +204,33 @@ class SysfsTest {
     @Test
     void aGpuThatTheBusHidesIsThere() {
         tree.intel(85).numaNode(0, "0-3", "10");
-        Topology machine = look(facts(fact("0000:3b:00.0", 0)));
+        Topology machine = look(KnownGpus.of(fact("0000:3b:00.0", 0)));
         assertThat(machine.gpus()).extracting(Gpu::id).containsExactly("0000:3b:00.0");
         assertThat(machine.gpus().getFirst().pci().link()).isEqualTo(PcieLink.UNKNOWN);
+    }
+
+    @Test
+    void theBusKnowsBestWhatALinkLeadsTo() {
+        server();
+        NvLinkFact link = new NvLinkFact(true, 4, PciAddress.parse("98:00.0"), NvLink.Kind.SWITCH);
+        Topology machine = look(KnownGpus.of(fact("18:00.0", 0, link)));
+        assertThat(machine.gpus().getFirst().nvLinks())
+                .extracting(NvLink::kind)
+                .containsExactly(NvLink.Kind.GPU);
+    }
+
+    @Test
+    void aLibraryThatIsMissingMattersToItsGpusOnly() {
+        GpuFacts missing = new KnownGpus(List.of(), Optional.of("NVML is missing: install it"));
+        assertThat(Machine.look(folder, Map.of(), missing).remarks())
+                .singleElement()
+                .asString()
+                .contains("no GPU", "NVML is missing: install it");
+        tree.pci("pci0000:00/0000:00:1c.0", "0x038000", "0x1002");
+        assertThat(Machine.look(folder, Map.of(), missing).remarks()).isEmpty();
+        tree.pci("pci0000:00/0000:00:1d.0", "0x030200", NVIDIA);
+        assertThat(Machine.look(folder, Map.of(), missing).remarks())
+                .containsExactly("NVML is missing: install it");
     }
 
     @Test
@@ -366,7 +379,7 @@ class SysfsTest {
 
     @Test
     void anEmptyRootIsAMachineOfWhichNothingIsKnown(@TempDir Path empty) {
-        Topology machine = Machine.look(empty, Map.of(), GpuFacts.NONE);
+        Topology machine = Machine.look(empty, Map.of(), KnownGpus.of());
         assertThat(machine.numaNodes()).hasSize(1);
         assertThat(machine.ports()).isEmpty();
         assertThat(machine.remarks()).isNotEmpty();

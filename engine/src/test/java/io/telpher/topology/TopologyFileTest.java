@@ -60,7 +60,7 @@ class TopologyFileTest {
             """;
 
     private Topology look(Map<String, String> environment) {
-        return Machine.look(root, environment, GpuFacts.NONE);
+        return Machine.look(root, environment, KnownGpus.of());
     }
 
     private static void assertThatTheFileCounts(Topology machine) {
