@@ -23,6 +23,8 @@ module io.telpher.cli {
             info.picocli;
     opens io.telpher.cli.soak to
             info.picocli;
+    opens io.telpher.cli.topo to
+            info.picocli;
     opens io.telpher.cli.watch to
             info.picocli;
 }

@@ -8,6 +8,7 @@ import io.telpher.cli.doctor.ExplainCommand;
 import io.telpher.cli.doctor.HelperCommand;
 import io.telpher.cli.soak.SoakCommand;
 import io.telpher.cli.soak.SoakRankCommand;
+import io.telpher.cli.topo.TopoCommand;
 import io.telpher.cli.watch.ServeMetricsCommand;
 import io.telpher.cli.watch.TopCommand;
 import java.lang.module.ModuleDescriptor;
@@ -32,6 +33,7 @@ public final class Main implements Runnable {
         SoakCommand.class,
         DoctorCommand.class,
         ExplainCommand.class,
+        TopoCommand.class,
         TopCommand.class,
         ServeMetricsCommand.class,
         ConfigCommand.class,

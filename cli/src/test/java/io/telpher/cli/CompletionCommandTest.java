@@ -30,6 +30,7 @@ class CompletionCommandTest {
         Path file = Files.writeString(folder.resolve("script"), script("bash"));
         assertThat(complete(file, "telpher do")).isEqualTo("doctor");
         assertThat(complete(file, "telpher doctor --js")).isEqualTo("--json");
+        assertThat(complete(file, "telpher topo --sv")).isEqualTo("--svg");
         assertThat(complete(file, "telpher completion z")).isEqualTo("zsh");
         assertThat(complete(file, "telpher bench-")).as("hidden commands").isEmpty();
     }

@@ -37,6 +37,8 @@ class MainTest {
                 "doctor --nonsense",
                 "doctor one two",
                 "explain --nonsense",
+                "topo --nonsense",
+                "topo --xml --json",
                 "config nonsense",
                 "completion",
                 "help nonsense"
@@ -54,7 +56,8 @@ class MainTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"", "bench", "soak", "doctor", "explain", "config", "completion"})
+    @ValueSource(
+            strings = {"", "bench", "soak", "doctor", "explain", "topo", "config", "completion"})
     void helpIsNoError(String command) {
         assertThat(run(command.isEmpty() ? new String[] {"help"} : new String[] {"help", command}))
                 .isZero();
