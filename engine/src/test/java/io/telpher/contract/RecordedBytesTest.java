@@ -4,9 +4,6 @@ import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import io.telpher.Connection;
-import io.telpher.Endpoint;
-import io.telpher.EndpointOptions;
 import io.telpher.MemoryRegion;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
@@ -15,12 +12,10 @@ import io.telpher.TransferState;
 import io.telpher.internal.wire.Frame;
 import java.io.IOException;
 import java.nio.ByteBuffer;
-import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -29,35 +24,19 @@ import org.junit.jupiter.params.provider.MethodSource;
 /// What earlier versions said is understood by this one: their recorded handshakes and frames are
 /// replayed by a [FrozenPeer], and each frame must have its effect. Only what belongs to the
 /// conversation is filled in: region names, keys, tokens and sequence numbers.
-class RecordedBytesTest {
+class RecordedBytesTest extends Replay {
     private static final Map<String, byte[]> RECORDED = FrozenPeer.recording(1);
-    private static final Duration LIMIT = Duration.ofSeconds(10);
     private static final int PEERS_TOKEN = 77;
 
-    private final int port = Ports.free();
-    private Endpoint endpoint;
     private MemoryRegion region;
-    private FrozenPeer peer;
-    private Connection connection;
 
-    @BeforeEach
-    void connect() throws IOException {
-        endpoint =
-                Endpoint.open(
-                        EndpointOptions.DEFAULTS
-                                .withTransports(List.of("tcp"))
-                                .withPort(port)
-                                .withSecret(RecordWire.SECRET)
-                                .withDeadline(LIMIT));
-        region = endpoint.allocate(RecordWire.REGION);
-        peer = FrozenPeer.dial(port, RECORDED, false, 0);
-        connection = endpoint.accept(LIMIT);
+    RecordedBytesTest() {
+        super(RECORDED, 0);
     }
 
-    @AfterEach
-    void close() throws IOException {
-        peer.close();
-        endpoint.close();
+    @BeforeEach
+    void allocate() {
+        region = endpoint.allocate(RecordWire.REGION);
     }
 
     static List<String> frames() {

@@ -3,51 +3,23 @@ package io.telpher.contract;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import io.telpher.Connection;
-import io.telpher.Endpoint;
-import io.telpher.EndpointOptions;
 import io.telpher.TelpherException;
 import io.telpher.internal.wire.Frame;
-import java.io.IOException;
-import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 /// As [RecordedBytesTest], with frames that carry checksums: they are replayed without a change,
 /// and answered by frames whose checksums are right.
-class RecordedChecksumsTest {
+class RecordedChecksumsTest extends Replay {
     private static final Map<String, byte[]> RECORDED = FrozenPeer.recordingWithChecksums(1);
-    private static final Duration LIMIT = Duration.ofSeconds(10);
 
     /// Can check frames, and wants it.
     private static final long CAPABILITIES = 3;
 
-    private final int port = Ports.free();
-    private Endpoint endpoint;
-    private FrozenPeer peer;
-    private Connection connection;
-
-    @BeforeEach
-    void connect() throws IOException {
-        endpoint =
-                Endpoint.open(
-                        EndpointOptions.DEFAULTS
-                                .withTransports(List.of("tcp"))
-                                .withPort(port)
-                                .withSecret(RecordWire.SECRET)
-                                .withDeadline(LIMIT));
-        peer = FrozenPeer.dial(port, RECORDED, false, CAPABILITIES);
-        connection = endpoint.accept(LIMIT);
-    }
-
-    @AfterEach
-    void close() throws IOException {
-        peer.close();
-        endpoint.close();
+    RecordedChecksumsTest() {
+        super(RECORDED, CAPABILITIES);
     }
 
     @Test
