@@ -86,7 +86,7 @@ public final class SharedMemory implements AutoCloseable {
         if (Memory.ftruncate(fd, length) == 0) {
             long address = map(fd, length);
             if (address > 0) {
-                if (populate(address, length, fd) == 0 && seal(fd, access) >= 0) {
+                if (populate(address, length, fd) == 0 && Seals.seal(fd, access.canWrite()) >= 0) {
                     return new SharedMemory(
                             address, length, bytes, access, fd, "huge pages of the pool");
                 }
@@ -119,7 +119,7 @@ public final class SharedMemory implements AutoCloseable {
             detail = advised < 0 ? "small pages: " + Errno.describe(-advised) : transparentDetail();
         }
         int populated = populate(address, length, fd);
-        int sealed = populated < 0 ? populated : seal(fd, access);
+        int sealed = populated < 0 ? populated : Seals.seal(fd, access.canWrite());
         if (sealed < 0) {
             unmap(address, length);
             closeQuietly(fd);
@@ -151,18 +151,6 @@ public final class SharedMemory implements AutoCloseable {
         }
         unmap(second, length);
         return 0;
-    }
-
-    private static int seal(int fd, Access access) {
-        int seals = Memory.F_SEAL_SHRINK | Memory.F_SEAL_GROW;
-        if (!access.canWrite()) {
-            int sealed = Memory.addSeals(fd, seals | Memory.F_SEAL_FUTURE_WRITE);
-            if (sealed != -Errno.EINVAL) {
-                return sealed;
-            }
-            // Before Linux 5.1: importers still map it read-only, of their own accord.
-        }
-        return Memory.addSeals(fd, seals);
     }
 
     private static String transparentDetail() {

@@ -44,6 +44,16 @@ class SharedMemoryTest {
 
     @ParameterizedTest
     @EnumSource(Access.class)
+    void whoeverHasTheFileCannotRefuseItToOthers(Access access) {
+        try (SharedMemory memory = SharedMemory.allocate(4096, access, SharedMemory.Pages.SMALL)) {
+            assertThat(Memory.addSeals(memory.memfd(), Memory.F_SEAL_FUTURE_WRITE))
+                    .isEqualTo(-Errno.EPERM);
+            assertThat(Seals.fixSize(Memory.getSeals(memory.memfd()))).isTrue();
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource(Access.class)
     void othersMapItWritableOnlyIfTheyMayWrite(Access access) {
         try (SharedMemory memory = SharedMemory.allocate(4096, access, SharedMemory.Pages.SMALL)) {
             memory.segment().set(JAVA_BYTE, 0, (byte) 5);

@@ -4,6 +4,7 @@ import io.telpher.TelpherException;
 import io.telpher.internal.ffi.linux.Descriptors;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.linux.Memory;
+import io.telpher.internal.memory.Seals;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import org.jspecify.annotations.Nullable;
@@ -14,8 +15,6 @@ import org.jspecify.annotations.Nullable;
 /// access: whoever closes such a mapping makes sure that nobody is inside. Children do not inherit
 /// it.
 final class Mapping implements AutoCloseable {
-    private static final int SIZE_SEALS = Memory.F_SEAL_SHRINK | Memory.F_SEAL_GROW;
-
     /// What others may do with a file of this process.
     enum Others {
         /// They may map it writable.
@@ -90,14 +89,7 @@ final class Mapping implements AutoCloseable {
 
     /// Fixes a file's size, and what others may do with it.
     static int seal(int fd, Others others) {
-        if (others == Others.READ) {
-            int sealed = Memory.addSeals(fd, SIZE_SEALS | Memory.F_SEAL_FUTURE_WRITE);
-            if (sealed != -Errno.EINVAL) {
-                return sealed;
-            }
-            // Before Linux 5.1 the kernel does not enforce it; an authenticated peer keeps to it.
-        }
-        return Memory.addSeals(fd, SIZE_SEALS);
+        return Seals.seal(fd, others == Others.WRITE);
     }
 
     /// Maps a peer's file after checking that it can neither shrink under this process nor be
@@ -117,7 +109,7 @@ final class Mapping implements AutoCloseable {
     static void checkFile(int fd, long bytes, String what) {
         int seals = Memory.getSeals(fd);
         long size = seals < 0 ? seals : Memory.size(fd);
-        if ((seals & SIZE_SEALS) != SIZE_SEALS || size < bytes) {
+        if (!Seals.fixSize(seals) || size < bytes) {
             throw new TelpherException.Unsupported(
                     "the peer's %s is not a sealed file of %d bytes: seals %s, size %d"
                             .formatted(what, bytes, seals < 0 ? Errno.name(-seals) : seals, size));
