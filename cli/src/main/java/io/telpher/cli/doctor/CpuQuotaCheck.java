@@ -1,5 +1,6 @@
 package io.telpher.cli.doctor;
 
+import io.telpher.internal.memory.Cgroups;
 import java.util.List;
 import java.util.Locale;
 import org.jspecify.annotations.Nullable;
@@ -22,10 +23,10 @@ final class CpuQuotaCheck implements Check {
     @Override
     public List<Finding> examine(Host host) {
         Quota least = null;
-        for (String folder : Cgroups.folders(host, Cgroups.Version.V2, "")) {
+        for (String folder : Cgroups.folders(host::read, Cgroups.Version.V2, "")) {
             least = lesser(least, ofV2(host, folder));
         }
-        for (String folder : Cgroups.folders(host, Cgroups.Version.V1, "cpu")) {
+        for (String folder : Cgroups.folders(host::read, Cgroups.Version.V1, "cpu")) {
             least = lesser(least, ofV1(host, folder));
         }
         if (least == null) {

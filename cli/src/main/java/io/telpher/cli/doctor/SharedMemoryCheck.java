@@ -1,6 +1,7 @@
 package io.telpher.cli.doctor;
 
 import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.memory.Cgroups;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -35,10 +36,10 @@ final class SharedMemoryCheck implements Check {
                             remedy(host, made),
                             "telpher doctor shows 'a sealed memfd can be made'"));
         }
-        for (String folder : Cgroups.folders(host, Cgroups.Version.V2, "")) {
+        for (String folder : Cgroups.folders(host::read, Cgroups.Version.V2, "")) {
             bounded(host, folder + "/memory.max", folder + "/memory.current", found);
         }
-        for (String folder : Cgroups.folders(host, Cgroups.Version.V1, "memory")) {
+        for (String folder : Cgroups.folders(host::read, Cgroups.Version.V1, "memory")) {
             bounded(
                     host,
                     folder + "/memory.limit_in_bytes",

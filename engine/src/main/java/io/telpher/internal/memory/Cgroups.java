@@ -1,28 +1,31 @@
-package io.telpher.cli.doctor;
+package io.telpher.internal.memory;
 
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.function.Function;
 
 /// The control groups that this process is in, of either version.
-final class Cgroups {
+public final class Cgroups {
     private static final String MEMBERSHIP = "/proc/self/cgroup";
     private static final String MOUNTS = "/proc/self/mountinfo";
 
     private Cgroups() {}
 
     /// A control group hierarchy's version.
-    enum Version {
+    public enum Version {
         V1,
         V2
     }
 
+    /// @param read gives the text of a file, such as of `/proc/self/cgroup`
     /// @param controller of version 1, such as `cpu`; version 2 has one hierarchy for all
     /// @return the folders of this process's group and of all groups around it, innermost first;
     ///     none when the hierarchy is not mounted here
-    static List<String> folders(Host host, Version version, String controller) {
-        Optional<String> path = membership(host, version, controller);
-        Optional<String[]> mount = mount(host, version, controller);
+    public static List<String> folders(
+            Function<String, Optional<String>> read, Version version, String controller) {
+        Optional<String> path = membership(read, version, controller);
+        Optional<String[]> mount = mount(read, version, controller);
         if (path.isEmpty() || mount.isEmpty()) {
             return List.of();
         }
@@ -44,8 +47,9 @@ final class Cgroups {
         return folders;
     }
 
-    private static Optional<String> membership(Host host, Version version, String controller) {
-        return host.read(MEMBERSHIP)
+    private static Optional<String> membership(
+            Function<String, Optional<String>> read, Version version, String controller) {
+        return read.apply(MEMBERSHIP)
                 .flatMap(
                         text ->
                                 text.lines()
@@ -62,8 +66,9 @@ final class Cgroups {
 
     /// Lines are: id, parent, device, root, mount point, options, optional fields, `-`, type,
     /// source, options of the file system.
-    private static Optional<String[]> mount(Host host, Version version, String controller) {
-        return host.read(MOUNTS)
+    private static Optional<String[]> mount(
+            Function<String, Optional<String>> read, Version version, String controller) {
+        return read.apply(MOUNTS)
                 .flatMap(
                         text ->
                                 text.lines()

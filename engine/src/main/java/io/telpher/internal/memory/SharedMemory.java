@@ -29,7 +29,7 @@ public final class SharedMemory implements AutoCloseable {
     private static final long HUGE_PAGE = 2L << 20;
     private static final Path SHMEM_ENABLED =
             Path.of("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
-    private static final Path MEMORY_INFO = Path.of("/proc/meminfo");
+    private static final long WORTH_ASKING = 1L << 20;
     private static final AtomicInteger NUMBER = new AtomicInteger();
 
     /// Which pages are wanted.
@@ -166,33 +166,21 @@ public final class SharedMemory implements AutoCloseable {
         }
     }
 
-    /// Refuses what the machine does not have: populating it would wake the kernel's OOM killer
-    /// instead of failing. An estimate; others may take the memory in the meantime.
+    /// Refuses what is not there: populating it would wake the kernel's OOM killer instead of
+    /// failing. An estimate; others may take the memory in the meantime. Not for little memory:
+    /// asking costs more than populating it.
     private static void checkAvailable(long bytes) {
-        long available = availableBytes();
-        if (bytes > available) {
+        if (bytes < WORTH_ASKING) {
+            return;
+        }
+        AvailableMemory available = AvailableMemory.of(Path.of("/"));
+        if (bytes > available.bytes()) {
             throw new TelpherException.NativeFailure(
                     "allocating " + bytes + " bytes of shared memory",
                     Errno.ENOMEM,
-                    "only %d bytes are available on this machine (%s); register a smaller region"
-                            .formatted(available, MEMORY_INFO));
+                    "only %d bytes are available %s; %sregister a smaller region"
+                            .formatted(available.bytes(), available.where(), available.remedy()));
         }
-    }
-
-    private static long availableBytes() {
-        long kibibytes = 0;
-        boolean found = false;
-        try {
-            for (String line : Files.readAllLines(MEMORY_INFO)) {
-                if (line.startsWith("MemAvailable:") || line.startsWith("SwapFree:")) {
-                    kibibytes += Long.parseLong(line.replaceAll("\\D", ""));
-                    found = true;
-                }
-            }
-        } catch (IOException | NumberFormatException e) {
-            found = false;
-        }
-        return found ? kibibytes * 1024 : Long.MAX_VALUE;
     }
 
     private static TelpherException failure(String call, long bytes, int errno) {
