@@ -11,6 +11,7 @@ import io.telpher.spi.Window;
 import io.telpher.spi.Windows;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.jspecify.annotations.Nullable;
 
 /// Transfers that this side carries out by itself, through windows into the peer's memory. The
@@ -35,8 +36,12 @@ final class Direct {
         volatile @Nullable Window window;
         volatile @Nullable TelpherException refusal;
 
-        /// The owner has closed the region, and the window was given back.
-        volatile boolean over;
+        /// A thread is opening the window. No monitor: others wait for it no longer than they may,
+        /// and in a simulation as well.
+        private final AtomicBoolean opening = new AtomicBoolean();
+
+        /// Whether the window was given back: its owner has closed the region.
+        private final AtomicBoolean over = new AtomicBoolean();
 
         /// What short copies have done by themselves. Plain numbers in the object that the copy
         /// has just looked at, since anything more is felt in a copy of 8 bytes: racing threads
@@ -71,7 +76,15 @@ final class Direct {
         }
 
         boolean isHeldInVain() {
-            return window != null && !over && !isAlive();
+            return window != null && !over.get() && !isAlive();
+        }
+
+        /// Gives the window back, once, whoever asks for it.
+        void giveBack() {
+            Window open = window;
+            if (open != null && over.compareAndSet(false, true)) {
+                open.close();
+            }
         }
 
         /// Whether its owner still has the region open.
@@ -464,22 +477,37 @@ final class Direct {
         if (slot == null) {
             return;
         }
-        synchronized (slot) {
-            if (slot.window != null || slot.refusal != null) {
+        for (int round = 0; !slot.opening.compareAndSet(false, true); round++) {
+            if (deadline.passed()) {
                 return;
             }
-            try {
-                Window opened = windows.open(memory, deadline);
-                slot.window = opened;
-                Events.chosen(connection, opened.path() + " to " + name(memory));
-            } catch (TelpherException.TimedOut | TelpherException.Cancelled e) {
-                return; // the operation ends by its own deadline; the next one tries again
-            } catch (TelpherException e) {
-                slot.refusal = e;
-                Events.rejected(connection, "window to " + name(memory) + ": " + e.getMessage());
-            } catch (RuntimeException e) {
-                slot.refusal = new TelpherException.Unsupported("cannot open " + memory + ": " + e);
+            connection.platform.pause(round);
+        }
+        try {
+            if (slot.window == null && slot.refusal == null) {
+                open(slot, memory, deadline);
             }
+        } finally {
+            slot.opening.set(false);
+        }
+    }
+
+    private void open(Slot slot, RemoteMemory memory, Deadline deadline) {
+        try {
+            Window opened = windows.open(memory, deadline);
+            slot.window = opened;
+            if (slot(memory) != slot) {
+                slot.giveBack(); // another life of the region has its place: nobody finds it
+                return;
+            }
+            Events.chosen(connection, opened.path() + " to " + name(memory));
+        } catch (TelpherException.TimedOut | TelpherException.Cancelled e) {
+            return; // the operation ends by its own deadline; the next one tries again
+        } catch (TelpherException e) {
+            slot.refusal = e;
+            Events.rejected(connection, "window to " + name(memory) + ": " + e.getMessage());
+        } catch (RuntimeException e) {
+            slot.refusal = new TelpherException.Unsupported("cannot open " + memory + ": " + e);
         }
     }
 
@@ -506,9 +534,8 @@ final class Direct {
             if (!replace(index, old, slot)) {
                 continue; // another thread was faster
             }
-            Window stale = old == null ? null : old.window;
-            if (stale != null) {
-                stale.close();
+            if (old != null) {
+                old.giveBack(); // or else whoever is opening it does
             }
             return slot;
         }
@@ -547,10 +574,8 @@ final class Direct {
     /// Unmapping much of it takes a while.
     void giveBackClosed() {
         for (Slot slot : slots) {
-            Window window = slot == null ? null : slot.window;
-            if (slot != null && window != null && slot.isHeldInVain()) {
-                slot.over = true; // first: another look would close it again
-                window.close();
+            if (slot != null && slot.isHeldInVain()) {
+                slot.giveBack();
             }
         }
     }

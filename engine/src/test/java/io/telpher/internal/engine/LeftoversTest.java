@@ -3,7 +3,9 @@ package io.telpher.internal.engine;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.telpher.Access;
 import io.telpher.Connection;
+import io.telpher.CounterUpdate;
 import io.telpher.Endpoint;
 import io.telpher.EndpointAddress;
 import io.telpher.EndpointOptions;
@@ -15,6 +17,9 @@ import io.telpher.internal.wire.Frame;
 import io.telpher.sim.LinkOptions;
 import io.telpher.sim.SimHost;
 import io.telpher.sim.Simulation;
+import io.telpher.spi.Deadline;
+import io.telpher.spi.Window;
+import io.telpher.spi.Windows;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -112,6 +117,91 @@ class LeftoversTest {
                     asked.set(endpoint);
                 });
         assertThat(asked.get().asked).isEmpty();
+    }
+
+    /// A region is closed, and its place taken by another one, while its window is being opened.
+    @Test
+    void aWindowThatComesTooLateIsGivenBackOnce() {
+        List<String> events = new ArrayList<>();
+        run(
+                (own, peer) -> {
+                    ConnectionCore core = ((ConnectionImpl) own).core;
+                    AtomicReference<Direct> direct = new AtomicReference<>();
+                    Windows windows =
+                            new Windows() {
+                                @Override
+                                public Window open(RemoteMemory memory, Deadline deadline) {
+                                    if (memory.generation() == 1) {
+                                        place(direct.get(), core, 2);
+                                    }
+                                    events.add("opened " + memory.generation());
+                                    return new StubWindow(
+                                            () -> events.add("closed " + memory.generation()));
+                                }
+
+                                @Override
+                                public String explain() {
+                                    return "stubs";
+                                }
+
+                                @Override
+                                public void close() {}
+                            };
+                    direct.set(new Direct(windows, core));
+                    place(direct.get(), core, 1);
+                    direct.get().giveBackClosed();
+                    direct.get().giveBackClosed();
+                });
+        assertThat(events).containsExactly("opened 2", "opened 1", "closed 1", "closed 2");
+    }
+
+    private static void place(Direct direct, ConnectionCore core, int generation) {
+        Operation op = slot(core);
+        op.remote = new RemoteMemory(1, 3, generation, 7, 0, 100, Access.READ_WRITE);
+        direct.opening(op, () -> {}).run();
+    }
+
+    /// A window to a region that its owner has closed.
+    private record StubWindow(Runnable closed) implements Window {
+        @Override
+        public String path() {
+            return "stub";
+        }
+
+        @Override
+        public int enter() {
+            return STALE;
+        }
+
+        @Override
+        public void exit(int ticket) {}
+
+        @Override
+        public long write(
+                int ticket, MemorySegment local, long at, long offset, long length, Guard guard) {
+            return STALE;
+        }
+
+        @Override
+        public long read(
+                int ticket, MemorySegment local, long at, long offset, long length, Guard guard) {
+            return STALE;
+        }
+
+        @Override
+        public boolean updatesCounters() {
+            return false;
+        }
+
+        @Override
+        public int update(int ticket, long offset, CounterUpdate.Kind kind, long value) {
+            return STALE;
+        }
+
+        @Override
+        public void close() {
+            closed.run();
+        }
     }
 
     /// Runs something in the middle of a conversation that has come to rest.
