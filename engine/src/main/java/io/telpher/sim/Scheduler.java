@@ -61,6 +61,9 @@ final class Scheduler {
     private @Nullable Task running;
     private @Nullable Thread loop;
 
+    /// A task has the turn and does not give it back: nothing can happen any more.
+    private boolean stuck;
+
     /// Who may run. The only thing that threads share without having the turn.
     private volatile @Nullable Thread turn;
 
@@ -94,6 +97,10 @@ final class Scheduler {
 
     void log(String where, String what) {
         log.add(now - START, where, what);
+    }
+
+    boolean isStuck() {
+        return stuck;
     }
 
     /// Lets events happen until something is so, nothing is left, or a moment has come.
@@ -193,6 +200,7 @@ final class Scheduler {
         while (turn != self) {
             LockSupport.parkNanos(this, 1_000_000_000L);
             if (turn != self && System.nanoTime() - since > STUCK) {
+                stuck = true;
                 throw stuck(task);
             }
         }

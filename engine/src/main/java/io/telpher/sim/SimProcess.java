@@ -45,6 +45,7 @@ final class SimProcess extends Platform {
     private final List<StreamEnd> streams = new ArrayList<>();
     private final Map<Integer, SimTransportEndpoint> listeners = new HashMap<>();
     private final List<SimReadiness> readiness = new ArrayList<>();
+    private final List<SimWindows> windows = new ArrayList<>();
     private int nextDescriptor = 3;
     private int nextPort = 1;
     private boolean paused;
@@ -168,6 +169,19 @@ final class SimProcess extends Platform {
         streams.remove(end);
     }
 
+    void add(SimWindows opened) {
+        windows.add(opened);
+    }
+
+    void remove(SimWindows ended) {
+        windows.remove(ended);
+    }
+
+    /// What its windows hold though no operation is under way.
+    List<String> windowLeftovers() {
+        return windows.stream().flatMap(each -> each.leftovers().stream()).toList();
+    }
+
     /// What it still holds: nothing, when its programs have ended and its endpoints are closed.
     List<String> leftovers() {
         List<String> found = new ArrayList<>();
@@ -175,6 +189,7 @@ final class SimProcess extends Platform {
         descriptors.keySet().forEach(number -> found.add("descriptor " + number));
         listeners.keySet().forEach(port -> found.add("port " + port));
         readiness.forEach(one -> found.add("a readiness"));
+        windows.forEach(each -> found.add("windows"));
         tasks.forEach(task -> found.add(task.toString()));
         return found;
     }

@@ -10,8 +10,12 @@ import io.telpher.spi.Windows;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.VarHandle;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /// One-sided access to the memory of another simulated process: copies in slices, between which the
 /// thread can lose its turn.
@@ -21,15 +25,36 @@ final class SimWindows implements Windows {
 
     private final SimProcess process;
     private final WindowRegistry registry;
+    private final Set<SimWindow> open = new LinkedHashSet<>();
     private boolean closed;
 
     SimWindows(SimProcess process, WindowRegistry registry) {
         this.process = process;
         this.registry = registry;
+        process.add(this);
+    }
+
+    /// What should not be there while no operation is under way: accesses that have not ended, and
+    /// windows to regions that their owner has closed, whose memory is not free until then.
+    List<String> leftovers() {
+        List<String> found = new ArrayList<>();
+        for (SimWindow window : open) {
+            LocalRegion region = window.region;
+            String name = "region %d.%d".formatted(region.index(), region.generation());
+            if (!window.inside.isEmpty()) {
+                found.add(window.inside.size() + " accesses to " + name);
+            }
+            if (!registry.process().isOver()
+                    && !registry.context().isOpen(region.index(), region.generation())) {
+                found.add("a window to " + name + ", which is closed");
+            }
+        }
+        return found;
     }
 
     @Override
     public Window open(RemoteMemory memory, Deadline deadline) {
+        process.scheduler().preempt();
         if (registry.process().isOver()) {
             throw new TelpherException.PeerLost(registry.process().name() + " is gone");
         }
@@ -41,7 +66,10 @@ final class SimWindows implements Windows {
             }
             throw new TelpherException.StaleRegion(memory + " is closed");
         }
-        return new SimWindow(region);
+        SimWindow window = new SimWindow(region);
+        open.add(window);
+        process.scheduler().preempt(); // the answer is on its way, and the region may be closed now
+        return window;
     }
 
     @Override
@@ -52,6 +80,8 @@ final class SimWindows implements Windows {
     @Override
     public void close() {
         closed = true;
+        open.clear();
+        process.remove(this);
     }
 
     private final class SimWindow implements Window {
@@ -169,7 +199,7 @@ final class SimWindows implements Windows {
 
         @Override
         public void close() {
-            // Accesses that are under way end by themselves.
+            open.remove(this); // accesses that are under way end by themselves
         }
     }
 }

@@ -264,6 +264,9 @@ public final class Simulation implements AutoCloseable {
     /// Ends all processes.
     @Override
     public void close() {
+        if (scheduler.isStuck()) {
+            return; // has been told, and its tasks cannot be ended
+        }
         for (SimProcess process : processes) {
             process.end(true);
         }

@@ -70,6 +70,52 @@ class OpeningTest {
         }
     }
 
+    /// What random runs rely on: a window to a closed region is held until it is given back, and
+    /// that is seen.
+    @Test
+    void aWindowToAClosedRegionIsSeenUntilItIsGivenBack() {
+        try (Simulation simulation = new Simulation(1)) {
+            SimHost left = simulation.host("left");
+            SimHost right = simulation.host("right");
+            simulation.link(
+                    left,
+                    right,
+                    LinkOptions.DEFAULTS.withStyle(LinkOptions.Style.RING).withWindows(true));
+            AtomicReference<EndpointAddress> address = new AtomicReference<>();
+            AtomicReference<MemoryRegion> target = new AtomicReference<>();
+            right.start(
+                    "owner",
+                    () -> {
+                        try (Endpoint endpoint = right.open(EndpointOptions.DEFAULTS)) {
+                            target.set(endpoint.allocate(4096));
+                            address.set(endpoint.address());
+                            Connection peer = endpoint.accept(SHORT);
+                            simulation.await(() -> !peer.isOpen(), SHORT);
+                        }
+                    });
+            left.start(
+                    "writer",
+                    () -> {
+                        simulation.await(() -> address.get() != null, SHORT);
+                        try (Endpoint endpoint = left.open(EndpointOptions.DEFAULTS)) {
+                            Connection peer = endpoint.connect(address.get());
+                            MemoryRegion own = endpoint.allocate(4096);
+                            peer.write(own.all(), target.get().remote()).await();
+                            assertThat(left.process().windowLeftovers()).isEmpty();
+                            target.get().close();
+                            assertThat(left.process().windowLeftovers())
+                                    .singleElement()
+                                    .asString()
+                                    .contains("which is closed");
+                            simulation.sleep(Duration.ofSeconds(2));
+                            assertThat(left.process().windowLeftovers()).isEmpty();
+                        }
+                        assertThat(left.process().leftovers()).noneMatch("windows"::equals);
+                    });
+            simulation.run();
+        }
+    }
+
     private static RemoteMemory withWrongKey(RemoteMemory memory) {
         return new RemoteMemory(
                 memory.incarnation(),

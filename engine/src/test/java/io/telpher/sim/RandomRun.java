@@ -377,6 +377,17 @@ final class RandomRun implements AutoCloseable {
         return rest;
     }
 
+    /// What both sides hold while nothing is under way.
+    private List<String> held(Connection connection, Connection peer) {
+        List<String> rest = new ArrayList<>(Leftovers.between(connection, peer));
+        for (Side side : List.of(left, right)) {
+            java.util.Objects.requireNonNull(side.process)
+                    .windowLeftovers()
+                    .forEach(each -> rest.add(side.name + ": " + each));
+        }
+        return rest;
+    }
+
     private static String trace(@Nullable Throwable e) {
         if (e == null) {
             return "";
@@ -475,11 +486,11 @@ final class RandomRun implements AutoCloseable {
                             takeLate(side, connection);
                             return !connection.isOpen()
                                     || !peer.isOpen()
-                                    || Leftovers.between(connection, peer).isEmpty();
+                                    || held(connection, peer).isEmpty();
                         },
                         SETTLED);
         if (!settled) {
-            violated("is at rest and still holds: " + Leftovers.between(connection, peer));
+            violated("is at rest and still holds: " + held(connection, peer));
         }
         side.settled = true;
         simulation.await(

@@ -2,6 +2,7 @@ package io.telpher.sim;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -28,7 +29,10 @@ class SimulationTest {
     private static final long MOST_NANOS = Duration.ofMinutes(4).toNanos();
 
     /// Of so many seeds one is run twice.
-    private static final int SAMPLE = 50;
+    private static final int SAMPLE = 10;
+
+    /// So many seeds are run in another JVM, too.
+    private static final int ELSEWHERE = 200;
 
     /// So many failures are printed.
     private static final int MOST_FAILURES = 5;
@@ -46,12 +50,24 @@ class SimulationTest {
                 try (RandomRun again = new RandomRun(seed, Planted.NONE, null)) {
                     List<String> unused = again.run();
                     if (again.simulation.fingerprint() != run.simulation.fingerprint()) {
-                        return List.of("two runs differ");
+                        return List.of("two runs differ: " + difference(run, again));
                     }
                 }
             }
             return violations;
         }
+    }
+
+    /// The first event that one run has and the other has not.
+    private static String difference(RandomRun one, RandomRun other) {
+        List<SimEvent> a = one.simulation.log();
+        List<SimEvent> b = other.simulation.log();
+        int at = 0;
+        while (at < Math.min(a.size(), b.size()) && a.get(at).equals(b.get(at))) {
+            at++;
+        }
+        return "event %d is %s, or %s"
+                .formatted(at, at < a.size() ? a.get(at) : "-", at < b.size() ? b.get(at) : "-");
     }
 
     /// About 15 ms of processor time a seed. A busy machine gets as far as it comes in a few
@@ -114,6 +130,37 @@ class SimulationTest {
         assertThat(done)
                 .as("seeds run in %d s, on a machine that may be too busy", seconds)
                 .isGreaterThanOrEqualTo(FEWEST);
+    }
+
+    /// What differs from one JVM to the next, such as the salt that immutable collections are
+    /// ordered by, hash codes of objects and addresses, has no part in what happens.
+    @Test
+    @Timeout(value = 5, unit = TimeUnit.MINUTES)
+    void anotherJvmSeesTheSame() throws Exception {
+        long first = System.currentTimeMillis();
+        System.out.println("simulation in two JVMs: %d seeds from %d".formatted(ELSEWHERE, first));
+        Process other =
+                new ProcessBuilder(
+                                Path.of(System.getProperty("java.home"), "bin/java").toString(),
+                                "--enable-native-access=ALL-UNNAMED",
+                                "-XX:+UseSerialGC",
+                                "-cp",
+                                System.getProperty("java.class.path"),
+                                Fingerprints.class.getName(),
+                                Long.toString(first),
+                                Integer.toString(ELSEWHERE))
+                        .redirectError(ProcessBuilder.Redirect.INHERIT)
+                        .start();
+        try {
+            List<String> here = new ArrayList<>();
+            for (int i = 0; i < ELSEWHERE; i++) {
+                here.add(Fingerprints.of(first + i));
+            }
+            assertThat(other.inputReader().lines().toList()).isEqualTo(here);
+            assertThat(other.waitFor()).isZero();
+        } finally {
+            other.destroyForcibly();
+        }
     }
 
     @ParameterizedTest
