@@ -22,8 +22,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/// Packs the image from what was built and runs it in a root folder that has a shell and a few
-/// small tools, but no Java.
+/// Packs the image and the tests' archive from what was built, and runs them in root folders that
+/// have a shell and a few small tools, but no Java.
 @Timeout(900)
 class ImageIT {
     private static final List<String> TOOLS =
@@ -58,22 +58,27 @@ class ImageIT {
     @BeforeAll
     @Timeout(900)
     static void pack() throws Exception {
+        archive = pack("image");
+    }
+
+    private static Path pack(String what) throws Exception {
         Path jdk = Path.of(System.getProperty("java.home"));
         assumeTrue(
                 Files.exists(jdk.resolve("bin/jlink")),
                 "this JDK has no jlink, of the package openjdk-25-jdk-headless");
         Path build = Script.sourceTree().resolve("scripts/image/build.sh");
+        Path out = temp.resolve("out-" + what);
 
         Script.Result result =
                 new Script(
-                                List.of(build.toString(), "image", temp.resolve("out").toString()),
+                                List.of(build.toString(), what, out.toString()),
                                 temp,
                                 Map.of("PATH", PLAIN.get("PATH"), "JAVA_HOME", jdk.toString()))
                         .await();
 
         assertThat(result.status()).as(result.errors()).isZero();
-        assertThat(files(temp.resolve("out"))).hasSize(1);
-        archive = files(temp.resolve("out")).getFirst();
+        assertThat(files(out)).hasSize(1);
+        return files(out).getFirst();
     }
 
     @Test
@@ -82,20 +87,20 @@ class ImageIT {
         assertThat(Files.size(archive)).isLessThanOrEqualTo(35_000_000);
         Script.Result list =
                 new Script(List.of("tar", "-tzf", archive.toString()), temp, PLAIN).await();
-        assertThat(list.output().lines()).allMatch(name -> name.startsWith(name() + "/"));
+        assertThat(list.output().lines()).allMatch(name -> name.startsWith(name(archive) + "/"));
     }
 
     @Test
     void benchRunsWithoutJavaAndLaterStartsUseACache() throws Exception {
         long began = System.nanoTime();
-        Path root = rootWithoutJava();
+        Path root = rootWithoutJava(archive);
         assertThat(firstRow(root)).contains("write");
         Duration time = Duration.ofNanos(System.nanoTime() - began);
         System.out.printf(
                 "image: %d ms from unpacking to the first row of bench%n", time.toMillis());
         assertThat(time).isLessThan(LONGEST_TO_FIRST_ROW);
 
-        Script.Result version = inRoot(root, "--version");
+        Script.Result version = inRoot(root, launcher(), "--version");
         assertThat(version.errors()).isEmpty();
         assertThat(version.output()).contains("telpher", "Java 25");
 
@@ -114,6 +119,7 @@ class ImageIT {
         Script.Result bench =
                 inRoot(
                         root,
+                        launcher(),
                         "bench",
                         "--path=mapped",
                         "--op=write",
@@ -126,14 +132,40 @@ class ImageIT {
         assertThat(bench.output()).contains("path mapped", "all data right");
         assertThat(bench.status()).isZero();
 
-        Script.Result wrong = inRoot(root, "bench", "--op=frobnicate");
+        Script.Result wrong = inRoot(root, launcher(), "bench", "--op=frobnicate");
         assertThat(wrong.errors()).contains("frobnicate");
         assertThat(wrong.status()).isEqualTo(2);
 
         assertThat(files(caches)).as("nothing is made twice").containsExactly(cache);
     }
 
-    private static String name() {
+    /// A few of each module: with native memory, sockets, a second process, files of the classes.
+    @Test
+    void testsRunWithoutJavaAndMaven() throws Exception {
+        Path tests = pack("tests");
+        Path root = rootWithoutJava(tests);
+        String launcher = "/opt/" + name(tests) + "/bin/telpher-tests";
+
+        Script.Result good =
+                inRoot(
+                        root,
+                        launcher,
+                        "--details=tree",
+                        "--select-class=io.telpher.internal.memory.SharedMemoryTest",
+                        "--select-class=io.telpher.contract.RecordingTest",
+                        "--select-class=io.telpher.contract.RecordedChecksumsTest",
+                        "--select-class=io.telpher.bootstrap.CodecTest",
+                        "--select-class=io.telpher.cli.doctor.ChecksTest");
+        assertThat(good.status()).as(good.output() + good.errors()).isZero();
+        assertThat(good.output())
+                .contains("SharedMemoryTest", "RecordingTest", "CodecTest", "ChecksTest")
+                .contains("0 tests failed", "0 tests skipped", "0 tests aborted");
+
+        Script.Result none = inRoot(root, launcher, "--include-classname=Nothing");
+        assertThat(none.status()).as("no test was found").isEqualTo(2);
+    }
+
+    private static String name(Path archive) {
         return archive.getFileName().toString().replace(".tar.gz", "");
     }
 
@@ -142,7 +174,7 @@ class ImageIT {
     /// @return the row, or what it printed last when it ended or was too late
     private static String firstRow(Path root) throws Exception {
         ProcessBuilder builder =
-                new ProcessBuilder(command(root, "bench")).redirectErrorStream(true);
+                new ProcessBuilder(command(root, launcher(), "bench")).redirectErrorStream(true);
         builder.environment().clear();
         builder.environment().putAll(IN_ROOT);
         Process bench = builder.start();
@@ -166,8 +198,12 @@ class ImageIT {
         }
     }
 
-    private static Script.Result inRoot(Path root, String... arguments) throws Exception {
-        return new Script(command(root, arguments), temp, IN_ROOT).await();
+    private static Script.Result inRoot(Path root, String... command) throws Exception {
+        return new Script(command(root, command), temp, IN_ROOT).await();
+    }
+
+    private static String launcher() {
+        return "/opt/" + name(archive) + "/bin/telpher";
     }
 
     private static List<String> command(Path root, String... arguments) {
@@ -179,16 +215,16 @@ class ImageIT {
                 """
                         .formatted(root);
         List<String> command = new ArrayList<>(List.of("unshare", "--mount", "sh", "-c", script));
-        command.addAll(List.of("sh", "/opt/" + name() + "/bin/telpher"));
+        command.add("sh");
         command.addAll(List.of(arguments));
         return command;
     }
 
-    /// Unpacks the image into a root folder with the tools that its launcher uses, and the
+    /// Unpacks an archive into a root folder with the tools that the launchers use, and the
     /// libraries that these tools and the JVM need.
-    private static Path rootWithoutJava() throws Exception {
+    private static Path rootWithoutJava(Path archive) throws Exception {
         assumeTrue("root".equals(System.getProperty("user.name")), "chroot needs root");
-        Path root = temp.resolve("root");
+        Path root = temp.resolve("root-" + name(archive));
         for (String folder : List.of("bin", "dev", "home", "opt", "proc", "tmp")) {
             Files.createDirectories(root.resolve(folder));
         }
@@ -210,7 +246,8 @@ class ImageIT {
             Files.copy(file, root.resolve("bin").resolve(tool));
             copyLibraries(file, root);
         }
-        Path jvm = root.resolve("opt").resolve(name()).resolve("runtime/lib/server/libjvm.so");
+        Path jvm =
+                root.resolve("opt").resolve(name(archive)).resolve("runtime/lib/server/libjvm.so");
         copyLibraries(jvm, root);
         return root;
     }

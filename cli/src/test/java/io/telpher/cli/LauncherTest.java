@@ -294,10 +294,13 @@ class LauncherTest {
         assertThat(image.status()).as("that of the script").isEqualTo(3);
         assertThat(Files.readAllLines(mavenCalls))
                 .hasSize(1)
-                .noneMatch(call -> call.contains("-P"));
+                .noneMatch(call -> call.contains("integration-test"));
 
         assertThat(run("image", "tests").output()).isEqualTo(jdk + " tests " + tree + "/target\n");
-        assertThat(Files.readAllLines(mavenCalls)).last().asString().contains("-Ptests-image");
+        assertThat(Files.readAllLines(mavenCalls))
+                .last()
+                .asString()
+                .contains("pre-integration-test");
         assertThat(run("image", "moon"))
                 .satisfies(
                         result -> assertThat(result.status()).isEqualTo(2),
