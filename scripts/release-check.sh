@@ -1,12 +1,16 @@
 #!/bin/sh
-# Checks what a release promises besides its tests, from what is committed:
+# Checks what a release promises besides its tests:
 #
-#   release-check.sh api    the public API against the last release (tag v*): breaks are listed, and
-#                           are a failure unless the version says so (major, or minor before 1.0)
-#   release-check.sh build  two builds in different folders give the same files, byte for byte:
-#                           jars, sources, Javadoc, bills of materials
-#   release-check.sh        both
+#   release-check.sh api           the public API against the last release (tag v*): breaks are listed, and
+#                                  are a failure unless the version says so (major, or minor before 1.0)
+#   release-check.sh build         two builds of what is committed, in different folders, give the same files,
+#                                  byte for byte: jars, sources, Javadoc, bills of materials
+#   release-check.sh               both
+#   release-check.sh deploy DIR    uploads the working tree's release to the repository in folder DIR, from a
+#                                  copy of the tree
+#   release-check.sh compare OLD NEW   the public API of one jar of the engine against another
 #
+# The tests run the last two, and hold what `deploy` makes against their own build.
 # Exit code: 0 good, 1 broken promise, 2 usage. Needs git; JAVA_HOME, else the JDK of telpher.
 
 set -eu
@@ -17,23 +21,45 @@ die() { say "$@" >&2; exit 1; }
 ROOT=$(dirname -- "$(dirname -- "$(readlink -f -- "$0")")")
 JAVA_HOME=${JAVA_HOME:-$("$ROOT/telpher" jdk)}
 export JAVA_HOME
+maven=mvn
+command -v mvn >/dev/null || maven=$ROOT/mvnw
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
+# Runs Maven in folder $1, with the further arguments; shows what it says when it fails.
+run() {
+    folder=$1
+    shift
+    (cd "$folder" && "$maven" -B -ntp -q "$@") >"$work/log" 2>&1
+}
+
 # Builds commit $1 in folder $2, with the further arguments.
 build() {
     mkdir -p "$2"
     git -C "$ROOT" archive "$1" | tar -x -C "$2"
-    folder=$2
-    shift 2
-    (cd "$folder" && mvn -B -ntp -q -Dmaven.test.skip=true "$@" package) >"$work/log" 2>&1 ||
-        { tail -n 40 "$work/log" >&2; die "the build in $folder failed"; }
+    shift
+    run "$@" -Dmaven.test.skip=true package ||
+        { tail -n 40 "$work/log" >&2; die "the build in $1 failed"; }
 }
 
 # Prints the part of version $1 that may stay the same only while the API is kept.
 line_of() { echo "$1" | sed -n 's/^\(0\.[0-9]*\).*/\1/p; t; s/^\([0-9]*\).*/\1/p'; }
+
+# Lists what differs in the API from jar $1 to jar $2; fails for breaks if $3 is true.
+compare() {
+    [ -r "$1" ] && [ -r "$2" ] || die "no such jar: $1 or $2"
+    report=$ROOT/engine/target/japicmp/default-cli.diff
+    rm -f "$report"
+    status=0
+    # The plug-in wants the project to have a jar, whatever is compared.
+    run "$ROOT" -f engine/pom.xml -Papi-check jar:jar japicmp:cmp \
+        -Dtelpher.api.old="$(readlink -f "$1")" -Dtelpher.api.new="$(readlink -f "$2")" -Dtelpher.api.fails="$3" || status=1
+    [ -r "$report" ] || { tail -n 40 "$work/log" >&2; die 'the comparison failed'; }
+    cat "$report"
+    return $status
+}
 
 check_api() {
     tag=$(git -C "$ROOT" describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null) || {
@@ -45,13 +71,7 @@ check_api() {
     [ "$(line_of "$version")" = "$(line_of "${tag#v}")" ] || fails=false
     build "$tag" "$work/old" -pl engine
     build HEAD "$work/new" -pl engine
-    (cd "$work/new" && mvn -B -ntp -Papi-check -pl engine -Dmaven.test.skip=true \
-        -Dtelpher.api.old="$(ls "$work"/old/engine/target/telpher-engine-*.jar)" \
-        -Dtelpher.api.fails=$fails verify) >"$work/log" 2>&1 || failed=1
-    report=$work/new/engine/target/japicmp/api.diff
-    [ -r "$report" ] || { tail -n 40 "$work/log" >&2; die 'the comparison failed'; }
-    cat "$report"
-    [ -z "${failed:-}" ] ||
+    compare "$work"/old/engine/target/telpher-engine-*.jar "$work"/new/engine/target/telpher-engine-*.jar $fails ||
         die "api: $version breaks programs written for $tag: keep what was, or raise the version to the next $(
             case $version in 0.*) echo minor ;; *) echo major ;; esac) one and mark it Breaking in CHANGELOG.md"
     [ $fails = true ] && say "api: $version keeps the API of $tag" ||
@@ -71,9 +91,25 @@ check_build() {
     say "build: two builds gave the same $(wc -l <"$work/first.sums") files"
 }
 
-case ${1:-all} in
-    api) check_api ;;
-    build) check_build ;;
-    all) check_api && check_build ;;
-    *) say "release-check.sh [api|build], not '$1'" >&2 && exit 2 ;;
+deploy() {
+    mkdir -p "$1" "$work/tree"
+    repository=$(readlink -f "$1")
+    (cd "$ROOT" && git ls-files -z --cached --others --exclude-standard |
+        xargs -0 sh -c 'for file; do [ ! -e "$file" ] || printf "%s\0" "$file"; done' sh |
+        tar -c --null -T -) | tar -x -C "$work/tree"
+    # Error Prone and the formatter have looked at this tree already, and change nothing.
+    run "$work/tree" -Prelease -Dmaven.test.skip=true -Dspotless.check.skip=true -Dmaven.install.skip=true \
+        -Derrorprone.checks=-XepDisableAllChecks -Dnullaway.checks= \
+        -DaltDeploymentRepository="check::file://$repository" deploy ||
+        { tail -n 40 "$work/log" >&2; die 'deploy: failed, see above'; }
+    say "deploy: $(find "$repository" -name 'telpher-*.jar' | wc -l) jars"
+}
+
+case ${1:-all}/$# in
+    api/1) check_api ;;
+    build/1) check_build ;;
+    all/0) check_api && check_build ;;
+    deploy/2) deploy "$2" ;;
+    compare/3) compare "$2" "$3" true || die "compare: $3 breaks programs written for $2" ;;
+    *) say "release-check.sh [api | build | deploy DIR | compare OLD NEW], not '$*'" >&2 && exit 2 ;;
 esac

@@ -231,7 +231,7 @@ public final class CudaVmm {
     }
 
     /// Puts all of a handle's memory at reserved addresses. Nobody may touch it before
-    /// [#setAccess].
+    /// [#trySetAccess].
     public static void map(long address, long bytes, long handle) {
         try {
             int result = (int) MAP.invokeExact(address, bytes, 0L, handle, 0L);

@@ -1,0 +1,154 @@
+package io.telpher.cli;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import java.io.IOException;
+import java.io.OutputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.jar.JarEntry;
+import java.util.jar.JarFile;
+import java.util.jar.JarOutputStream;
+import java.util.stream.Stream;
+import javax.tools.ToolProvider;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/// What a release promises besides its tests: `scripts/release-check.sh` on the tree at hand.
+@Timeout(900)
+class ReleaseIT {
+    private static final List<String> MODULES =
+            List.of("telpher-engine", "telpher-bootstrap", "telpher-cli");
+
+    @TempDir Path temp;
+
+    private Script.Result check(String... arguments) throws Exception {
+        Path tree = Script.sourceTree();
+        assumeTrue(Files.exists(tree.resolve(".git")), "this is no git checkout");
+        Map<String, String> environment = new TreeMap<>(System.getenv());
+        environment.put("JAVA_HOME", System.getProperty("java.home"));
+        List<String> command = new ArrayList<>();
+        command.add(tree.resolve("scripts/release-check.sh").toString());
+        command.addAll(List.of(arguments));
+        Script.Result result = new Script(command, temp, environment).await();
+        assumeTrue(
+                !result.errors().matches("(?s).*(offline mode|Could not transfer|Unknown host).*"),
+                "the plug-ins of a release cannot be fetched here");
+        return result;
+    }
+
+    /// The repository's files are those that Maven Central asks for, less the signatures; and the
+    /// jars are, byte for byte, those that were built in another folder for the other tests.
+    @Test
+    void aReleaseIsCompleteAndTheSameWhereverItIsBuilt() throws Exception {
+        Path repository = temp.resolve("repository");
+        Script.Result deployed = check("deploy", repository.toString());
+        assertThat(deployed.status()).as(deployed.errors()).isZero();
+
+        Map<String, Path> files = files(repository);
+        assertThat(files.keySet())
+                .as("proof is not published, nor are tests")
+                .noneMatch(name -> name.contains("proof") || name.contains("-tests"));
+        assertThat(files).containsKey("telpher-parent.pom");
+        for (String module : MODULES) {
+            assertThat(files)
+                    .containsKeys(
+                            module + ".jar",
+                            module + ".pom",
+                            module + "-sources.jar",
+                            module + "-javadoc.jar",
+                            module + "-cyclonedx.json");
+            assertThat(files.get(module + ".jar")).hasSameBinaryContentAs(built(module));
+            assertThat(entries(files.get(module + "-sources.jar"))).contains("module-info.java");
+            assertThat(entries(files.get(module + ".jar"))).contains("module-info.class");
+            assertThat(Files.readString(files.get(module + ".pom")))
+                    .doesNotContain("example", "localhost");
+        }
+        assertThat(entries(files.get("telpher-engine-javadoc.jar")))
+                .contains("io.telpher.engine/io/telpher/Endpoint.html")
+                .noneMatch(name -> name.contains("/internal/"));
+        assertThat(Files.readString(files.get("telpher-bootstrap-cyclonedx.json")))
+                .contains("\"CycloneDX\"", "telpher-engine", "jedis")
+                .doesNotContain("junit");
+    }
+
+    @Test
+    void aBreakOfTheApiIsFoundAndAnAdditionIsNone() throws Exception {
+        Path engine = built("telpher-engine");
+        Path other = withAnotherClass(engine);
+
+        Script.Result added = check("compare", engine.toString(), other.toString());
+        assertThat(added.status()).as(added.errors()).isZero();
+        assertThat(added.output()).contains("io.telpher.Other");
+
+        Script.Result broken = check("compare", other.toString(), engine.toString());
+        assertThat(broken.status()).isEqualTo(1);
+        assertThat(broken.output()).contains("io.telpher.Other");
+        assertThat(broken.errors()).contains("breaks programs");
+    }
+
+    /// The jar with one more public class in an exported package.
+    private Path withAnotherClass(Path jar) throws IOException {
+        Path source = Files.createDirectories(temp.resolve("src")).resolve("Other.java");
+        Files.writeString(source, "package io.telpher; public class Other {}");
+        int status =
+                ToolProvider.getSystemJavaCompiler()
+                        .run(null, null, null, "-d", temp.toString(), source.toString());
+        assertThat(status).isZero();
+        Path made = temp.resolve("other.jar");
+        try (JarFile from = new JarFile(jar.toFile());
+                OutputStream file = Files.newOutputStream(made);
+                JarOutputStream to = new JarOutputStream(file)) {
+            for (JarEntry entry : from.stream().toList()) {
+                to.putNextEntry(new JarEntry(entry.getName()));
+                from.getInputStream(entry).transferTo(to);
+            }
+            to.putNextEntry(new JarEntry("io/telpher/Other.class"));
+            to.write(Files.readAllBytes(temp.resolve("io/telpher/Other.class")));
+        }
+        return made;
+    }
+
+    /// The jar that this test run made.
+    private static Path built(String module) throws IOException {
+        Path dist = Script.sourceTree().resolve("cli/target/dist/lib");
+        try (Stream<Path> jars = Files.list(dist)) {
+            return jars.filter(jar -> jar.getFileName().toString().startsWith(module + "-"))
+                    .findFirst()
+                    .orElseThrow();
+        }
+    }
+
+    /// What lies in a repository, by name without version.
+    private static Map<String, Path> files(Path repository) throws IOException {
+        Map<String, Path> found = new TreeMap<>();
+        try (Stream<Path> all = Files.walk(repository)) {
+            all.filter(file -> file.toString().matches(".*\\.(jar|pom|json)"))
+                    .forEach(
+                            file -> {
+                                String module =
+                                        file.getParent().getParent().getFileName().toString();
+                                String rest =
+                                        file.getFileName()
+                                                .toString()
+                                                .substring(module.length())
+                                                .replaceFirst("^-[0-9][0-9.]*[0-9]", "")
+                                                .replaceFirst("^-(SNAPSHOT|[0-9.]+-[0-9]+)", "");
+                                found.put(module + rest, file);
+                            });
+        }
+        return found;
+    }
+
+    private static List<String> entries(Path jar) throws IOException {
+        try (JarFile open = new JarFile(jar.toFile())) {
+            return open.stream().map(JarEntry::getName).toList();
+        }
+    }
+}
