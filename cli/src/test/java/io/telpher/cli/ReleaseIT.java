@@ -71,8 +71,7 @@ class ReleaseIT {
                     .doesNotContain("example", "localhost");
         }
         assertThat(entries(files.get("telpher-engine-javadoc.jar")))
-                .contains("io.telpher.engine/io/telpher/Endpoint.html")
-                .noneMatch(name -> name.contains("/internal/"));
+                .contains("io.telpher.engine/io/telpher/Endpoint.html");
         assertThat(Files.readString(files.get("telpher-bootstrap-cyclonedx.json")))
                 .contains("\"CycloneDX\"", "telpher-engine", "jedis")
                 .doesNotContain("junit");

@@ -2,7 +2,9 @@ package io.telpher.cli.bench;
 
 import io.telpher.TelpherException;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 
 /// One run of the sweep: for every round, stage and row, Telpher and then the peers that are
 /// compared with.
@@ -18,6 +20,8 @@ final class Bench {
     private final RowMeter meter;
     private final Quiet quiet;
     private final Comparison comparison = new Comparison();
+    private final Versus versus = new Versus();
+    private final Disturbance disturbance = new Disturbance();
 
     Bench(
             BenchOptions options,
@@ -62,6 +66,10 @@ final class Bench {
             throw new BenchFailure("none of the paths is available here, see above");
         }
         comparison.report(table, json);
+        if (options.markdown() != null && !peers.present().isEmpty()) {
+            Markdown.Part.COMPARED.write(
+                    options.markdown(), versus.table(), options.rounds(), disturbance.share());
+        }
     }
 
     private boolean open(Plan.Part part, Plan.Budget budget) {
@@ -116,6 +124,7 @@ final class Bench {
                                 .formatted(
                                         row.wrong(), test, part.stage().path(), row.firstWrong()));
             }
+            Map<String, List<PeerResult>> found = new LinkedHashMap<>();
             for (Peer peer : peers.present()) {
                 progress.show("round %d: %s, %s".formatted(round, test, peer.system()));
                 List<PeerResult> results =
@@ -123,7 +132,9 @@ final class Bench {
                 peer.remarks().forEach(table::remark);
                 results.forEach(result -> json.peer(result, test, round));
                 comparison.add(row, peer.system(), results);
+                found.put(peer.system(), results);
             }
+            versus.add(row, found);
         }
         if (round == 1) {
             metrics(part);

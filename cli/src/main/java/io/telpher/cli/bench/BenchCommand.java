@@ -220,7 +220,9 @@ public final class BenchCommand implements Callable<Integer> {
     @Option(
             names = "--markdown",
             paramLabel = "FILE",
-            description = "Puts the table of --figures into FILE, between its markers.")
+            description =
+                    "Puts the table of --figures, or that of --compare, into FILE, between its"
+                            + " markers.")
     private @Nullable Path markdown;
 
     @Option(names = "--no-pin", description = "Leaves the processes to the scheduler.")

@@ -24,7 +24,7 @@ import org.jspecify.annotations.Nullable;
 /// @param background what runs beside the measured operations, or null
 /// @param json where JSON lines go, or null
 /// @param html where the report goes, or null
-/// @param markdown where the table of figures goes, or null
+/// @param markdown where the table of figures or comparisons goes, or null
 /// @param pinning whether every process stays on a core of its own
 /// @param waiting what a rank does while others use its memory
 record BenchOptions(

@@ -54,7 +54,11 @@ final class Figures {
         comparison.report(table, json);
         disturbance.report(table, json);
         if (options.markdown() != null) {
-            Markdown.write(options.markdown(), values, options.rounds(), disturbance.share());
+            Markdown.Part.FIGURES.write(
+                    options.markdown(),
+                    Markdown.figures(values),
+                    options.rounds(),
+                    disturbance.share());
         }
         if (!failures.isEmpty()) {
             throw new BenchFailure(String.join("; ", failures));

@@ -7,50 +7,71 @@ import java.time.LocalDate;
 import java.util.List;
 import java.util.Map;
 
-/// Puts the table of figures into a document, between two marker lines.
+/// Puts tables into a document, each between two marker lines of its own.
 final class Markdown {
-    /// Starts the part that this tool writes.
-    static final String BEGIN = "<!-- begin: written by telpher bench -->";
+    /// What is written.
+    enum Part {
+        /// The promised figures.
+        FIGURES("written"),
+        /// Rows beside those of other programs.
+        COMPARED("compared");
 
-    /// Ends it.
-    static final String END = "<!-- end: written by telpher bench -->";
+        private final String word;
+
+        Part(String word) {
+            this.word = word;
+        }
+
+        /// The line before it.
+        String begin() {
+            return "<!-- begin: " + word + " by telpher bench -->";
+        }
+
+        /// The line behind it.
+        String end() {
+            return "<!-- end: " + word + " by telpher bench -->";
+        }
+
+        /// Replaces what is between the markers; appends it, with markers, where there are none.
+        void write(Path file, String table, int rounds, double others) {
+            try {
+                String before = Files.exists(file) ? Files.readString(file) : "# Benchmarks\n";
+                Files.writeString(file, replace(before, origin(rounds, others) + table));
+            } catch (IOException e) {
+                throw new BenchFailure("cannot write " + file + ": " + e.getMessage(), e);
+            }
+        }
+
+        String replace(String document, String table) {
+            int begin = document.indexOf(begin());
+            int end = document.indexOf(end());
+            String marked = begin() + "\n" + table + end();
+            if (begin < 0 || end < begin) {
+                return document.stripTrailing() + "\n\n" + marked + "\n";
+            }
+            return document.substring(0, begin) + marked + document.substring(end + end().length());
+        }
+    }
 
     private Markdown() {}
 
-    /// Replaces the part between the markers; appends it, with markers, where there are none.
-    static void write(Path file, Map<Figure, List<Double>> values, int rounds, double others) {
-        try {
-            String before = Files.exists(file) ? Files.readString(file) : "# Benchmarks\n";
-            Files.writeString(file, replace(before, table(values, rounds, others)));
-        } catch (IOException e) {
-            throw new BenchFailure("cannot write " + file + ": " + e.getMessage(), e);
-        }
-    }
-
-    static String replace(String document, String part) {
-        int begin = document.indexOf(BEGIN);
-        int end = document.indexOf(END);
-        String marked = BEGIN + "\n" + part + END;
-        if (begin < 0 || end < begin) {
-            return document.stripTrailing() + "\n\n" + marked + "\n";
-        }
-        return document.substring(0, begin) + marked + document.substring(end + END.length());
-    }
-
-    static String table(Map<Figure, List<Double>> values, int rounds, double others) {
-        StringBuilder text = new StringBuilder();
-        text.append(
-                """
+    /// Says when and where, and how sure.
+    static String origin(int rounds, double others) {
+        return """
                 Measured on %s by telpher %s: %s; median (least to greatest) of %d rounds, while \
                 other programs used %s of the processors.
 
                 """
-                        .formatted(
-                                LocalDate.now(),
-                                Machine.version(),
-                                Machine.describe(),
-                                rounds,
-                                Spread.percent(others)));
+                .formatted(
+                        LocalDate.now(),
+                        Machine.version(),
+                        Machine.describe(),
+                        rounds,
+                        Spread.percent(others));
+    }
+
+    static String figures(Map<Figure, List<Double>> values) {
+        StringBuilder text = new StringBuilder();
         text.append("| what | bar | aim | measured | |\n|---|---|---|---|---|\n");
         values.forEach(
                 (figure, found) -> {

@@ -14,6 +14,8 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 
 class OutputTest {
     private static final Stage STAGE =
@@ -147,19 +149,51 @@ class OutputTest {
     void markdownShowsMachineDateAndSpread() {
         Figure figure =
                 new Figure("n", "8 B / UCX", 1.0, 0.6, Figure.Better.LOWER, "x", round -> 0);
-        assertThat(Markdown.table(Map.of(figure, List.of(0.9, 0.8, 1.1)), 3, 0.02))
+        assertThat(Markdown.origin(3, 0.02))
                 .startsWith("Measured on " + LocalDate.now() + " by telpher ")
-                .contains(Machine.describe(), "of 3 rounds", "other programs used 2.0 %")
+                .contains(Machine.describe(), "of 3 rounds", "other programs used 2.0 %");
+        assertThat(Markdown.figures(Map.of(figure, List.of(0.9, 0.8, 1.1))))
                 .endsWith(
                         "| 8 B / UCX | at most 1x | 0.6x | 0.9000 (0.8000 to 1.100) x | reached |\n");
     }
 
+    @ParameterizedTest
+    @EnumSource(Markdown.Part.class)
+    void markdownReplacesOnlyThePartBetweenTheMarkers(Markdown.Part part) {
+        String document = "before\n" + part.begin() + "\nold\n" + part.end() + "\nafter\n";
+        assertThat(part.replace(document, "new\n"))
+                .isEqualTo("before\n" + part.begin() + "\nnew\n" + part.end() + "\nafter\n");
+        assertThat(part.replace("text", "new\n"))
+                .isEqualTo("text\n\n" + part.begin() + "\nnew\n" + part.end() + "\n");
+    }
+
     @Test
-    void markdownReplacesOnlyThePartBetweenTheMarkers() {
-        String document = "before\n" + Markdown.BEGIN + "\nold\n" + Markdown.END + "\nafter\n";
-        assertThat(Markdown.replace(document, "new\n"))
-                .isEqualTo("before\n" + Markdown.BEGIN + "\nnew\n" + Markdown.END + "\nafter\n");
-        assertThat(Markdown.replace("text", "new\n"))
-                .isEqualTo("text\n\n" + Markdown.BEGIN + "\nnew\n" + Markdown.END + "\n");
+    void comparedRowsHaveAColumnForEachPeerAndTheBestOfTheRoundDecides() {
+        Versus versus = new Versus();
+        double ours = ROW.usP50();
+        versus.add(
+                ROW,
+                Map.of(
+                        "x",
+                        List.of(peer("default", 4 * ours, 0), peer("tuned", ours, 3)),
+                        "y",
+                        List.of()));
+        versus.add(
+                ROW,
+                Map.of("x", List.of(peer("default", 10 * ours, 0), peer("tuned", 5 * ours, 0))));
+        List<String> lines = versus.table().lines().toList();
+        assertThat(lines).hasSize(3);
+        assertThat(lines.getFirst())
+                .isEqualTo(
+                        "| path | what | Telpher | x default | x tuned | Telpher / best | bar | |");
+        assertThat(lines.getLast())
+                .startsWith("| mapped | " + ROW.test() + ", us | " + Table.figure(ours) + " | ")
+                .contains("| " + Table.figure(7 * ours) + " | " + Table.figure(5 * ours) + " |")
+                .endsWith("| 0.2250 (0.2000 to 0.2500) | at most 0.5x | reached |");
+    }
+
+    private static PeerResult peer(String tool, double us, long wrong) {
+        return new PeerResult(
+                "x", "1", "c", tool, "shm", "p", "write", "", 1, Double.NaN, us, us, 1, wrong);
     }
 }
