@@ -28,8 +28,10 @@ public final class CudaError {
     public static final int CUDA_ERROR_INVALID_CONTEXT = 201;
     public static final int CUDA_ERROR_ALREADY_MAPPED = 208;
     public static final int CUDA_ERROR_NO_BINARY_FOR_GPU = 209;
+    public static final int CUDA_ERROR_ECC_UNCORRECTABLE = 214;
     public static final int CUDA_ERROR_PEER_ACCESS_UNSUPPORTED = 217;
     public static final int CUDA_ERROR_INVALID_PTX = 218;
+    public static final int CUDA_ERROR_NVLINK_UNCORRECTABLE = 220;
     public static final int CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222;
     public static final int CUDA_ERROR_OPERATING_SYSTEM = 304;
     public static final int CUDA_ERROR_INVALID_HANDLE = 400;
@@ -42,9 +44,15 @@ public final class CudaError {
     public static final int CUDA_ERROR_PEER_ACCESS_NOT_ENABLED = 705;
     public static final int CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE = 708;
     public static final int CUDA_ERROR_CONTEXT_IS_DESTROYED = 709;
+    public static final int CUDA_ERROR_ASSERT = 710;
     public static final int CUDA_ERROR_TOO_MANY_PEERS = 711;
     public static final int CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED = 712;
     public static final int CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED = 713;
+    public static final int CUDA_ERROR_HARDWARE_STACK_ERROR = 714;
+    public static final int CUDA_ERROR_ILLEGAL_INSTRUCTION = 715;
+    public static final int CUDA_ERROR_MISALIGNED_ADDRESS = 716;
+    public static final int CUDA_ERROR_INVALID_ADDRESS_SPACE = 717;
+    public static final int CUDA_ERROR_INVALID_PC = 718;
     public static final int CUDA_ERROR_LAUNCH_FAILED = 719;
     public static final int CUDA_ERROR_NOT_PERMITTED = 800;
     public static final int CUDA_ERROR_NOT_SUPPORTED = 801;
@@ -83,15 +91,20 @@ public final class CudaError {
     /// way, and its memory is gone.
     public static boolean isSticky(int result) {
         return switch (Math.abs(result)) {
-            case CUDA_ERROR_ILLEGAL_ADDRESS,
+            case CUDA_ERROR_ECC_UNCORRECTABLE,
+                    CUDA_ERROR_NVLINK_UNCORRECTABLE,
+                    CUDA_ERROR_ILLEGAL_ADDRESS,
                     CUDA_ERROR_LAUNCH_TIMEOUT,
-                    CUDA_ERROR_LAUNCH_FAILED,
                     CUDA_ERROR_CONTEXT_IS_DESTROYED,
+                    CUDA_ERROR_ASSERT,
+                    CUDA_ERROR_HARDWARE_STACK_ERROR,
+                    CUDA_ERROR_ILLEGAL_INSTRUCTION,
+                    CUDA_ERROR_MISALIGNED_ADDRESS,
+                    CUDA_ERROR_INVALID_ADDRESS_SPACE,
+                    CUDA_ERROR_INVALID_PC,
+                    CUDA_ERROR_LAUNCH_FAILED,
                     CUDA_ERROR_EXTERNAL_DEVICE ->
                     true;
-            // Assertion, misaligned address, illegal instruction, invalid address space or program
-            // counter, uncorrectable ECC or NVLink error, hardware stack error.
-            case 710, 214, 220, 714, 715, 716, 717, 718 -> true;
             default -> false;
         };
     }

@@ -4,7 +4,6 @@ import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
-import static java.lang.foreign.ValueLayout.JAVA_SHORT;
 
 import io.telpher.internal.ffi.NativeLibrary;
 import io.telpher.internal.ffi.Scratch;
@@ -52,10 +51,7 @@ public final class CudaVmm {
     static final int PROP_HANDLE_TYPES = 4;
     static final int PROP_LOCATION_TYPE = 8;
     static final int PROP_LOCATION_ID = 12;
-    static final int PROP_WIN32_META_DATA = 16;
-    static final int PROP_COMPRESSION_TYPE = 24;
     static final int PROP_GPU_DIRECT_RDMA = 25;
-    static final int PROP_USAGE = 26;
 
     static final int ACCESS_BYTES = 12;
     static final int ACCESS_LOCATION_TYPE = 0;
@@ -165,7 +161,6 @@ public final class CudaVmm {
             prop.set(JAVA_INT, PROP_LOCATION_TYPE, locationType);
             prop.set(JAVA_INT, PROP_LOCATION_ID, location);
             prop.set(JAVA_BYTE, PROP_GPU_DIRECT_RDMA, (byte) (gpuDirectRdma ? 1 : 0));
-            prop.set(JAVA_SHORT, PROP_USAGE, (short) 0);
         }
     }
 

@@ -67,7 +67,8 @@ final class NvrtcFiles {
         return folders;
     }
 
-    private static List<Path> pythonPackages() {
+    /// Folders that Python packages are installed in, whether they exist or not.
+    static List<Path> pythonPackages() {
         List<Path> prefixes = new ArrayList<>();
         Stream.of("VIRTUAL_ENV", "CONDA_PREFIX")
                 .map(System::getenv)

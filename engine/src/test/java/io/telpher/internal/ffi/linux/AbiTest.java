@@ -1,12 +1,8 @@
 package io.telpher.internal.ffi.linux;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assumptions.assumeThat;
 
-import java.io.IOException;
-import java.lang.reflect.Field;
-import java.lang.reflect.Modifier;
-import java.nio.file.Files;
+import io.telpher.internal.ffi.CConstants;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -151,21 +147,7 @@ class AbiTest {
 
     @BeforeAll
     static void needsCompiler() {
-        boolean found;
-        try {
-            found =
-                    new ProcessBuilder("gcc", "--version")
-                                    .redirectErrorStream(true)
-                                    .redirectOutput(ProcessBuilder.Redirect.DISCARD)
-                                    .start()
-                                    .waitFor()
-                            == 0;
-        } catch (IOException e) {
-            found = false;
-        } catch (InterruptedException e) {
-            throw new AssertionError(e);
-        }
-        assumeThat(found).as("no C compiler: install the packages gcc and libc6-dev").isTrue();
+        CConstants.assumeCompiler();
     }
 
     @Test
@@ -214,71 +196,15 @@ class AbiTest {
         return name.startsWith("TcpInfo.") && !name.startsWith("TcpInfo.TCP_");
     }
 
-    private static void collect(Class<?> owner, Map<String, Long> java, Map<String, String> c)
-            throws IllegalAccessException {
-        for (Field field : owner.getDeclaredFields()) {
-            boolean isInt = field.getType() == int.class;
-            if (!Modifier.isStatic(field.getModifiers())
-                    || !(isInt || field.getType() == long.class)) {
-                continue;
-            }
-            String name = owner.getSimpleName() + "." + field.getName();
-            if (NOT_IN_C.contains(name)) {
-                continue;
-            }
-            field.setAccessible(true);
-            java.put(name, ((Number) field.get(null)).longValue());
-            String expression = EXPRESSIONS.getOrDefault(name, field.getName());
-            c.put(name, isInt && !isTcpInfoField(name) ? "(int) (" + expression + ")" : expression);
-        }
-    }
-
-    private static String program(String headers, Map<String, String> expressions) {
-        StringBuilder text = new StringBuilder(headers).append("int main(void) {\n");
-        expressions.forEach(
-                (name, expression) -> {
-                    boolean guarded = MAYBE_MISSING.contains(name);
-                    if (guarded) {
-                        text.append("#ifdef ")
-                                .append(name.substring(name.indexOf('.') + 1))
-                                .append('\n');
-                    }
-                    text.append("    printf(\"%s %lld\\n\", \"")
-                            .append(name)
-                            .append("\", (long long) (")
-                            .append(expression)
-                            .append("));\n");
-                    if (guarded) {
-                        text.append("#endif\n");
-                    }
-                });
-        return text.append("    return 0;\n}\n").toString();
+    private static void collect(Class<?> owner, Map<String, Long> java, Map<String, String> c) {
+        CConstants.collect(owner, NOT_IN_C, EXPRESSIONS, AbiTest::isTcpInfoField, java, c);
     }
 
     private Map<String, Long> run(String name, String program) throws Exception {
-        Path source = Files.writeString(folder.resolve(name + ".c"), program);
-        Path binary = folder.resolve(name);
-        execute("gcc", "-O0", "-o", binary.toString(), source.toString());
-        Map<String, Long> told = new TreeMap<>();
-        execute(binary.toString())
-                .lines()
-                .forEach(
-                        line -> {
-                            int space = line.lastIndexOf(' ');
-                            told.put(
-                                    line.substring(0, space),
-                                    Long.parseLong(line.substring(space + 1)));
-                        });
-        return told;
+        return CConstants.run(folder, name, program, List.of());
     }
 
-    private static String execute(String... command) throws Exception {
-        Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
-        String output;
-        try (var reader = process.inputReader()) {
-            output = reader.readAllAsString();
-        }
-        assertThat(process.waitFor()).as(output).isZero();
-        return output;
+    private static String program(String headers, Map<String, String> expressions) {
+        return CConstants.program(headers, expressions, MAYBE_MISSING);
     }
 }
