@@ -1,0 +1,284 @@
+package io.telpher.internal.ffi.cuda;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assumptions.assumeThat;
+
+import io.telpher.spi.Availability;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.SymbolLookup;
+import java.lang.invoke.MethodHandle;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.ArrayList;
+import java.util.List;
+
+/// The fake GPU libraries (`fake-gpu/README.md` of the test resources): builds them with gcc, names
+/// them to JVMs, and asks the fake driver of this JVM what only it knows.
+///
+/// A JVM opens the libraries once, so tests on them carry the tag `fake-gpu`, which Surefire runs
+/// in a JVM of their own, and call [#assumeHere] before anything else. Tests of several processes
+/// start their JVMs with [#jvmArguments] and variables of the fake.
+public final class FakeGpu {
+    /// The tag of tests that run in the JVM whose GPUs are the fake ones.
+    public static final String TAG = "fake-gpu";
+
+    private static final List<String> SHARED = List.of("fake_cuda.h", "fake_identity.h");
+    private static final List<Library> LIBRARIES =
+            List.of(
+                    new Library(
+                            "libcuda.so.1",
+                            Cuda.LIBRARY_PROPERTY,
+                            List.of(
+                                    "fake_devices.c",
+                                    "fake_memory.c",
+                                    "fake_sharing.c",
+                                    "fake_streams.c",
+                                    "fake_copies.c",
+                                    "fake_modules.c",
+                                    "fake_kernels.c")),
+                    new Library("libnvidia-ml.so.1", Nvml.LIBRARY_PROPERTY, List.of("fake_nvml.c")),
+                    new Library("libnvrtc.so", Nvrtc.LIBRARY_PROPERTY, List.of("fake_nvrtc.c")));
+
+    private FakeGpu() {}
+
+    private record Library(String file, String property, List<String> sources) {}
+
+    /// What [#live] counts, in the fake's order.
+    public enum Kind {
+        ALLOCATIONS,
+        HOST_ALLOCATIONS,
+        HOST_REGISTRATIONS,
+        VMM_HANDLES,
+        VMM_RESERVATIONS,
+        VMM_MAPPINGS,
+        IPC_MAPPINGS,
+        STREAMS,
+        EVENTS,
+        MODULES,
+        CONTEXTS
+    }
+
+    /// Skips unless there is a C compiler.
+    public static void assumeBuilt() {
+        assumeThat(Built.REASON).as("no fake GPU: " + Built.REASON).isEmpty();
+    }
+
+    /// Skips unless this JVM's GPUs are the fake ones. Call before anything that may open CUDA.
+    public static void assumeHere() {
+        assumeBuilt();
+        assumeThat(System.getProperty(Cuda.LIBRARY_PROPERTY))
+                .as("runs in Surefire's execution 'fake-gpu', for instance by mvn test -Dtest=...")
+                .isEqualTo(folder().resolve("libcuda.so.1").toString());
+        assertThat(Cuda.availability()).isInstanceOf(Availability.Available.class);
+    }
+
+    /// Where the libraries are built.
+    public static Path folder() {
+        return Path.of("target", "fake-gpu").toAbsolutePath();
+    }
+
+    /// What a JVM needs for its GPUs to be the fake ones.
+    public static List<String> jvmArguments() {
+        assumeBuilt();
+        return LIBRARIES.stream()
+                .map(library -> "-D" + library.property + "=" + folder().resolve(library.file))
+                .toList();
+    }
+
+    /// What has not been given back in this process, such as `allocations 1 streams 2`; "" for
+    /// nothing.
+    public static String report() {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment out = arena.allocate(512);
+            Control.REPORT.invokeExact(out, out.byteSize());
+            return out.getString(0);
+        } catch (Throwable t) {
+            throw new AssertionError(t);
+        }
+    }
+
+    /// How many things of a kind have not been given back in this process.
+    public static int live(Kind kind) {
+        try {
+            return (int) Control.LIVE.invokeExact(kind.ordinal());
+        } catch (Throwable t) {
+            throw new AssertionError(t);
+        }
+    }
+
+    /// How often a context was made on a device in this process.
+    public static int contextsMade(int ordinal) {
+        try {
+            return (int) Control.CONTEXTS_MADE.invokeExact(ordinal);
+        } catch (Throwable t) {
+            throw new AssertionError(t);
+        }
+    }
+
+    /// Sets what `FAKE_CUDA_FAULT` sets, from now on, in this process; "" for no faults.
+    public static void setFaults(String faults) {
+        try (Arena arena = Arena.ofConfined()) {
+            Control.SET_FAULT.invokeExact(arena.allocateFrom(faults));
+        } catch (Throwable t) {
+            throw new AssertionError(t);
+        }
+    }
+
+    /// Sets what `FAKE_CUDA_DELAY_US` sets, from now on, in this process.
+    public static void setDelay(long micros) {
+        try {
+            Control.SET_DELAY.invokeExact(micros);
+        } catch (Throwable t) {
+            throw new AssertionError(t);
+        }
+    }
+
+    /// What a device's or pinned memory holds now, ordered after nothing.
+    public static byte[] peek(long address, int bytes) {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment out = arena.allocate(Math.max(1, bytes));
+            int result = (int) Control.PEEK.invokeExact(address, out, (long) bytes);
+            assertThat(result).as("peek at 0x%x", address).isZero();
+            return out.asSlice(0, bytes).toArray(JAVA_BYTE);
+        } catch (RuntimeException | Error e) {
+            throw e;
+        } catch (Throwable t) {
+            throw new AssertionError(t);
+        }
+    }
+
+    /// Changes a device's or pinned memory now.
+    public static void poke(long address, byte[] bytes) {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment in = arena.allocateFrom(JAVA_BYTE, bytes);
+            int result = (int) Control.POKE.invokeExact(address, in, (long) bytes.length);
+            assertThat(result).as("poke at 0x%x", address).isZero();
+        } catch (RuntimeException | Error e) {
+            throw e;
+        } catch (Throwable t) {
+            throw new AssertionError(t);
+        }
+    }
+
+    /// Builds at most once per JVM, and only what is older than its sources.
+    private static final class Built {
+        static final String REASON = build();
+
+        private static String build() {
+            try {
+                Files.createDirectories(folder());
+                for (Library library : LIBRARIES) {
+                    String problem = build(library);
+                    if (!problem.isEmpty()) {
+                        return problem;
+                    }
+                }
+                return "";
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
+            }
+        }
+
+        private static String build(Library library) throws IOException {
+            Path target = folder().resolve(library.file);
+            Path stamp = folder().resolve(library.file + ".sources");
+            StringBuilder all = new StringBuilder();
+            List<String> files = new ArrayList<>(SHARED);
+            files.addAll(library.sources);
+            Path sources = Files.createTempDirectory(folder(), "sources");
+            for (String file : files) {
+                try (InputStream in = FakeGpu.class.getResourceAsStream("/fake-gpu/" + file)) {
+                    byte[] text = in.readAllBytes();
+                    all.append(new String(text, StandardCharsets.UTF_8));
+                    Files.write(sources.resolve(file), text);
+                }
+            }
+            try {
+                if (Files.exists(target)
+                        && Files.exists(stamp)
+                        && Files.readString(stamp).contentEquals(all)) {
+                    return "";
+                }
+                // Built aside and moved, since another JVM may be building too.
+                Path fresh = sources.resolve("fresh.so");
+                List<String> command =
+                        new ArrayList<>(
+                                List.of(
+                                        "gcc",
+                                        "-shared",
+                                        "-fPIC",
+                                        "-O1",
+                                        "-g",
+                                        "-pthread",
+                                        "-Wall",
+                                        "-Wextra",
+                                        "-Werror",
+                                        "-o",
+                                        fresh.toString(),
+                                        "-Wl,-soname," + library.file));
+                library.sources.forEach(file -> command.add(sources.resolve(file).toString()));
+                Process process;
+                try {
+                    process = new ProcessBuilder(command).redirectErrorStream(true).start();
+                } catch (IOException e) {
+                    return "no C compiler: install the packages gcc and libc6-dev";
+                }
+                String said =
+                        new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+                if (process.waitFor() != 0) {
+                    throw new AssertionError(said);
+                }
+                Files.move(fresh, target, StandardCopyOption.ATOMIC_MOVE);
+                Files.writeString(stamp, all);
+                return "";
+            } catch (InterruptedException e) {
+                throw new AssertionError(e);
+            } finally {
+                for (String file : files) {
+                    Files.deleteIfExists(sources.resolve(file));
+                }
+                Files.deleteIfExists(sources);
+            }
+        }
+    }
+
+    private static final class Control {
+        private static final SymbolLookup LOOKUP =
+                SymbolLookup.libraryLookup(folder().resolve("libcuda.so.1"), Arena.global());
+
+        static final MethodHandle REPORT =
+                link("fakeCudaReport", FunctionDescriptor.ofVoid(ADDRESS, JAVA_LONG));
+        static final MethodHandle LIVE =
+                link("fakeCudaLive", FunctionDescriptor.of(JAVA_INT, JAVA_INT));
+        static final MethodHandle CONTEXTS_MADE =
+                link("fakeCudaContextsMade", FunctionDescriptor.of(JAVA_INT, JAVA_INT));
+        static final MethodHandle SET_FAULT =
+                link("fakeCudaSetFault", FunctionDescriptor.ofVoid(ADDRESS));
+        static final MethodHandle SET_DELAY =
+                link("fakeCudaSetDelay", FunctionDescriptor.ofVoid(JAVA_LONG));
+        static final MethodHandle PEEK =
+                link(
+                        "fakeCudaPeek",
+                        FunctionDescriptor.of(JAVA_INT, JAVA_LONG, ADDRESS, JAVA_LONG));
+        static final MethodHandle POKE =
+                link(
+                        "fakeCudaPoke",
+                        FunctionDescriptor.of(JAVA_INT, JAVA_LONG, ADDRESS, JAVA_LONG));
+
+        private static MethodHandle link(String name, FunctionDescriptor descriptor) {
+            return Linker.nativeLinker().downcallHandle(LOOKUP.findOrThrow(name), descriptor);
+        }
+    }
+}

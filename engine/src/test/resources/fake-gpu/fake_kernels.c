@@ -1,0 +1,26 @@
+/* C versions of kernels, by name. They run on the stream's thread, once for the whole grid.
+ *
+ * To add one: write `static int run_NAME(struct work *work)`, take the parameters from
+ * `work->arguments` in their order (8 bytes each, whatever their type; cast down), turn each
+ * address into memory with `fake_memory` and return ILLEGAL_ADDRESS where that gives null, else
+ * SUCCESS. Then add a line to the table with the number of parameters (16 at most). `work->blocks`
+ * and `work->threads` are the launch's. A kernel that waits for a word reads it with __atomic_load_n
+ * and naps in between. */
+#include "fake_cuda.h"
+
+/* vector_add(const float *a, const float *b, float *sum, int count) */
+static int run_vector_add(struct work *work) {
+    int count = (int) work->arguments[3];
+    float *a = (float *) fake_memory(work, work->arguments[0], 4ul * count, 0);
+    float *b = (float *) fake_memory(work, work->arguments[1], 4ul * count, 0);
+    float *sum = (float *) fake_memory(work, work->arguments[2], 4ul * count, 1);
+    if (!a || !b || !sum) return ILLEGAL_ADDRESS;
+    /* A thread per element: what the grid does not cover stays as it is. */
+    for (int i = 0; i < count && i < (int) (work->blocks * work->threads); i++) sum[i] = a[i] + b[i];
+    return SUCCESS;
+}
+
+struct kernel fake_kernels[] = {
+    {"vector_add", 4, run_vector_add},
+    {0, 0, 0},
+};
