@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assumptions.assumeThat;
 
 import io.telpher.internal.ffi.CConstants;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -13,6 +14,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -89,6 +92,7 @@ class CudaAbiTest {
                 CudaPointers.class,
                 CudaStreams.class,
                 CudaVmm.class);
+        comparePrototypes(include, "cuda.h", "cu", 80);
     }
 
     @Test
@@ -133,19 +137,45 @@ class CudaAbiTest {
                         "FIELD_VALUE_TYPE", "valueType",
                         "FIELD_RETURN", "nvmlReturn",
                         "FIELD_VALUE", "value"));
-        compare(
-                "nvml.h",
-                include("nvml.h", "nvidia-nvml-dev"),
-                expressions,
-                70,
-                Nvml.class,
-                NvmlDevices.class,
-                NvmlLinks.class);
+        Path include = include("nvml.h", "nvidia-nvml-dev");
+        compare("nvml.h", include, expressions, 70, Nvml.class, NvmlDevices.class, NvmlLinks.class);
+        comparePrototypes(include, "nvml.h", "nvml", 30);
     }
 
     @Test
     void nvrtcNumbersAreThoseOfTheHeader() throws Exception {
-        compare("nvrtc.h", include("nvrtc.h", "nvidia-cuda-nvrtc"), Map.of(), 3, Nvrtc.class);
+        Path include = include("nvrtc.h", "nvidia-cuda-nvrtc");
+        compare("nvrtc.h", include, Map.of(), 3, Nvrtc.class);
+        comparePrototypes(include, "nvrtc.h", "nvrtc", 12);
+    }
+
+    /// Compares the C prototypes in the comments of the bindings.
+    private static void comparePrototypes(Path include, String header, String prefix, int atLeast)
+            throws Exception {
+        String there = Files.readString(include.resolve(header)).replaceAll("\\s+", "");
+        Pattern prototype = Pattern.compile("`[^`(]*?\\b(" + prefix + "[A-Z]\\w+)(\\([^`]*\\))`");
+        List<String> checked = new ArrayList<>();
+        try (DirectoryStream<Path> sources =
+                Files.newDirectoryStream(Path.of("src/main/java/io/telpher/internal/ffi/cuda"))) {
+            for (Path source : sources) {
+                Matcher matcher =
+                        prototype.matcher(Files.readString(source).replaceAll("\\n\\s*/// ?", " "));
+                while (matcher.find()) {
+                    String name = matcher.group(1);
+                    String parameters = matcher.group(2).replaceAll("\\s+", "");
+                    // Headers declare most functions by the name without its version.
+                    String plain = name.replaceFirst("_v\\d$", "");
+                    boolean declared =
+                            there.contains(name + parameters) || there.contains(plain + parameters);
+                    // CUDA 12 and 13 have one form each.
+                    assertThat(declared || plain.equals("cuMemcpyBatchAsync"))
+                            .as("%s declares %s%s", header, name, matcher.group(2))
+                            .isTrue();
+                    checked.add(name);
+                }
+            }
+        }
+        assertThat(checked).hasSizeGreaterThanOrEqualTo(atLeast);
     }
 
     /// Adds offsets of a structure's fields; "" is its size.
