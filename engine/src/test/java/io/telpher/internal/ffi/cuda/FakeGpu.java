@@ -10,7 +10,6 @@ import static org.assertj.core.api.Assumptions.assumeThat;
 import io.telpher.spi.Availability;
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.UncheckedIOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -77,10 +76,10 @@ public final class FakeGpu {
 
     /// Skips unless this JVM's GPUs are the fake ones. Call before anything that may open CUDA.
     public static void assumeHere() {
-        assumeBuilt();
         assumeThat(System.getProperty(Cuda.LIBRARY_PROPERTY))
-                .as("runs in Surefire's execution 'fake-gpu', for instance by mvn test -Dtest=...")
+                .as("needs a JVM with the fake GPUs, such as Surefire's execution 'fake-gpu' has")
                 .isEqualTo(folder().resolve("libcuda.so.1").toString());
+        assumeBuilt();
         assertThat(Cuda.availability()).isInstanceOf(Availability.Available.class);
     }
 
@@ -187,7 +186,7 @@ public final class FakeGpu {
                 }
                 return "";
             } catch (IOException e) {
-                throw new UncheckedIOException(e);
+                return "they cannot be built in " + folder() + ": " + e;
             }
         }
 
