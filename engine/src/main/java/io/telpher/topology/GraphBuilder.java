@@ -16,6 +16,10 @@ import org.jspecify.annotations.Nullable;
 
 /// Makes nodes and links out of the elements of NCCL's XML. Used once.
 final class GraphBuilder {
+    /// These are linked each with each: a broken file must not ask for all memory.
+    private static final int MAX_NUMA_NODES = 1024;
+
+    private static final int MAX_PARTITIONS = 64;
     private static final String CPU_BRIDGE_CLASS = "0x068001";
 
     final List<Node> nodes = new ArrayList<>();
@@ -27,12 +31,14 @@ final class GraphBuilder {
     private final Set<String> ids = new HashSet<>();
     private final Map<String, Integer> hosts = new HashMap<>();
     private final Map<String, PciBridge> bridges = new HashMap<>();
+    private final Map<String, Nic> withoutPci = new HashMap<>();
     private final Map<String, List<Gpu>> gpusAt = new HashMap<>();
     private final Map<String, Set<String>> pciLinks = new LinkedHashMap<>();
     private int ports;
 
     /// @throws IllegalArgumentException when an element lacks what it must have: names it
     GraphBuilder(Element system) {
+        atMost(MAX_NUMA_NODES, system.children("cpu"));
         for (Element cpu : system.children("cpu")) {
             numaNode(cpu);
         }
@@ -42,6 +48,14 @@ final class GraphBuilder {
                 (from, targets) ->
                         targets.forEach(to -> localLink(bridges.get(from), bridges.get(to))));
         sockets();
+    }
+
+    private static void atMost(int limit, List<Element> elements) {
+        if (elements.size() > limit) {
+            throw new IllegalArgumentException(
+                    "%d elements <%s> in one; the most is %d"
+                            .formatted(elements.size(), elements.getFirst().name, limit));
+        }
     }
 
     private <N extends Node> N add(N node) {
@@ -88,14 +102,13 @@ final class GraphBuilder {
     }
 
     private Nic withoutPci(NumaNode node) {
-        String id = node.id() + "/nic";
-        for (Node known : nodes) {
-            if (known instanceof Nic nic && nic.id().equals(id)) {
-                return nic;
-            }
+        Nic known = withoutPci.get(node.id());
+        if (known != null) {
+            return known;
         }
-        Nic nic = add(new Nic(id, node.host(), null));
+        Nic nic = add(new Nic(node.id() + "/nic", node.host(), null));
         plug(nic, node, Bandwidths.LOCAL);
+        withoutPci.put(node.id(), nic);
         return nic;
     }
 
@@ -126,6 +139,7 @@ final class GraphBuilder {
         List<Element> gpus = element.children("gpu");
         Element nic = element.child("nic");
         if (!gpus.isEmpty()) {
+            atMost(MAX_PARTITIONS, gpus);
             gpus.forEach(gpu -> gpu(gpu, device, id, parent));
         } else if (nic != null) {
             Nic card = add(new Nic(id, parent.host(), device));
@@ -211,7 +225,7 @@ final class GraphBuilder {
                                 element.children("nvlink").stream()
                                         .map(GraphBuilder::nvLink)
                                         .toList(),
-                                element.number("nvlinks_down", 0),
+                                Math.max(0, element.number("nvlinks_down", 0)),
                                 c2c == null
                                         ? null
                                         : new C2c(c2c.number("count", 0), c2c.number("bw", 0))));
@@ -231,7 +245,7 @@ final class GraphBuilder {
         return new NvLink(
                 PciAddress.matches(target) ? PciAddress.parse(target) : null,
                 kind,
-                element.number("count", 1),
+                Math.max(0, element.number("count", 1)),
                 element.number("version", 0));
     }
 
@@ -296,6 +310,9 @@ final class GraphBuilder {
             double one = Bandwidths.nvLink(gpu.computeCapability());
             for (NvLink link : gpu.nvLinks()) {
                 double width = link.count() * one;
+                if (width == 0) {
+                    continue;
+                }
                 switch (link.kind()) {
                     case GPU -> pair(gpu, link.target(), width, pairs);
                     case CPU -> {

@@ -1,23 +1,20 @@
 package io.telpher.topology;
 
-import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Comparator;
-import java.util.Deque;
 import java.util.EnumMap;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /// Finds paths: the best type that exists, then the greatest bandwidth of that type, then the
 /// fewest links. Exact, and the same in both directions.
 final class PathSearch {
-    /// By id, whose hash code a string keeps, while that of a record goes through all of it.
-    private final Map<String, List<Link>> links = new HashMap<>();
-
-    private final Map<String, Node> nodes = new HashMap<>();
+    private final List<Node> nodes;
+    private final Map<String, Integer> index = new HashMap<>();
+    private final List<List<Link>> links = new ArrayList<>();
     private final List<Gpu> gpus;
 
     /// All bandwidths that a link of at most that type has, the greatest first. A type that no
@@ -25,18 +22,29 @@ final class PathSearch {
     private final Map<PathType, List<Double>> widths = new EnumMap<>(PathType.class);
 
     PathSearch(List<Node> nodes, List<Link> all) {
+        this.nodes = nodes;
         for (Node node : nodes) {
-            this.nodes.put(node.id(), node);
-            links.put(node.id(), new ArrayList<>());
-        }
-        for (Link link : all) {
-            links(link.a()).add(link);
-            links(link.b()).add(link);
+            index.put(node.id(), links.size());
+            links.add(new ArrayList<>());
         }
         gpus = nodes.stream().filter(Gpu.class::isInstance).map(Gpu.class::cast).toList();
         for (Link link : all) {
+            links(link.a()).add(link);
+            links(link.b()).add(link);
             widths.computeIfAbsent(link.type(), type -> widths(all, type));
         }
+    }
+
+    private int index(Node node) {
+        Integer place = index.get(node.id());
+        if (place == null) {
+            throw new IllegalArgumentException(node.id() + " is of another topology");
+        }
+        return place;
+    }
+
+    private List<Link> links(Node node) {
+        return links.get(index(node));
     }
 
     private static List<Double> widths(List<Link> all, PathType type) {
@@ -49,14 +57,10 @@ final class PathSearch {
     }
 
     private void check(Node node) {
-        if (!node.equals(nodes.get(node.id()))) {
+        if (!node.equals(nodes.get(index(node)))) {
             throw new IllegalArgumentException(
                     node.id() + " is of another topology: paths are between nodes of one");
         }
-    }
-
-    private List<Link> links(Node node) {
-        return links.getOrDefault(node.id(), List.of());
     }
 
     /// @return the way between two nodes over links; null when there is none
@@ -85,40 +89,57 @@ final class PathSearch {
     /// The widest path over links of at most that type.
     private @Nullable TopologyPath direct(Node from, Node to, PathType type) {
         List<Double> candidates = widths.get(type);
-        Predicate<Link> allowed = link -> link.type().compareTo(type) <= 0;
-        if (candidates == null || search(from, to, allowed) == null) {
+        if (candidates == null || search(from, to, type, 0) == null) {
             return null;
         }
         for (double width : candidates) {
-            List<Node> nodes = search(from, to, allowed.and(l -> l.bandwidth() >= width));
-            if (nodes != null) {
-                return new TopologyPath(type, width, nodes);
+            List<Node> way = search(from, to, type, width);
+            if (way != null) {
+                return new TopologyPath(type, width, way);
             }
         }
         throw new AssertionError("a path of no width between " + from.id() + " and " + to.id());
     }
 
-    /// Breadth first: the fewest links.
-    private @Nullable List<Node> search(Node from, Node to, Predicate<Link> allowed) {
-        Map<String, Node> cameFrom = new HashMap<>();
-        Deque<Node> next = new ArrayDeque<>(List.of(from));
-        cameFrom.put(from.id(), from);
-        while (!next.isEmpty()) {
-            Node node = next.remove();
-            if (node.id().equals(to.id())) {
-                return trace(cameFrom, from, to);
+    /// Breadth first: the fewest links, of at most that type and at least that bandwidth.
+    private @Nullable List<Node> search(Node from, Node to, PathType type, double width) {
+        int start = index(from);
+        int end = index(to);
+        int[] cameFrom = new int[nodes.size()];
+        Arrays.fill(cameFrom, -1);
+        cameFrom[start] = start;
+        int[] queue = new int[nodes.size()];
+        queue[0] = start;
+        int last = 1;
+        for (int first = 0; first < last; first++) {
+            int at = queue[first];
+            Node node = nodes.get(at);
+            if (at == end) {
+                return trace(cameFrom, start, end);
             }
-            if (node != from && !forwards(node)) {
+            if (at != start && !forwards(node)) {
                 continue;
             }
-            for (Link link : links(node)) {
-                Node end = link.other(node);
-                if (allowed.test(link) && cameFrom.putIfAbsent(end.id(), node) == null) {
-                    next.add(end);
+            for (Link link : links.get(at)) {
+                if (link.bandwidth() >= width && link.type().compareTo(type) <= 0) {
+                    int next = index(link.other(node));
+                    if (cameFrom[next] < 0) {
+                        cameFrom[next] = at;
+                        queue[last++] = next;
+                    }
                 }
             }
         }
         return null;
+    }
+
+    private List<Node> trace(int[] cameFrom, int start, int end) {
+        List<Node> way = new ArrayList<>();
+        for (int at = end; at != start; at = cameFrom[at]) {
+            way.add(nodes.get(at));
+        }
+        way.add(nodes.get(start));
+        return way.reversed();
     }
 
     private static boolean forwards(Node node) {
@@ -130,19 +151,6 @@ final class PathSearch {
             case Gpu g -> false;
             case NicPort p -> false;
         };
-    }
-
-    private static List<Node> trace(Map<String, Node> cameFrom, Node from, Node to) {
-        List<Node> nodes = new ArrayList<>(List.of(to));
-        for (Node node = to; node != from; ) {
-            Node previous = cameFrom.get(node.id());
-            if (previous == null) {
-                throw new AssertionError("no way back from " + node.id());
-            }
-            nodes.add(previous);
-            node = previous;
-        }
-        return nodes.reversed();
     }
 
     /// Two NVLinks with a GPU in the middle.

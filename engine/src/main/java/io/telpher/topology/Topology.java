@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -17,6 +18,7 @@ public final class Topology {
     private final List<Node> nodes;
     private final List<Link> links;
     private final Map<String, Node> parents;
+    private final Map<String, List<Node>> children = new HashMap<>();
     private final List<String> remarks;
     private final PathSearch search;
 
@@ -27,6 +29,12 @@ public final class Topology {
         nodes = List.copyOf(graph.nodes);
         links = List.copyOf(graph.links);
         parents = Map.copyOf(graph.parents);
+        for (Node node : nodes) {
+            Node parent = parents.get(node.id());
+            if (parent != null) {
+                children.computeIfAbsent(parent.id(), id -> new ArrayList<>()).add(node);
+            }
+        }
         search = new PathSearch(nodes, links);
     }
 
@@ -111,7 +119,7 @@ public final class Topology {
 
     /// @return what is plugged into a node
     public List<Node> children(Node node) {
-        return nodes.stream().filter(n -> node.equals(parents.get(n.id()))).toList();
+        return List.copyOf(children.getOrDefault(node.id(), List.of()));
     }
 
     /// @return the NUMA node that a device belongs to, where its threads and buffers are best;

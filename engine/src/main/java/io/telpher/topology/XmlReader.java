@@ -48,12 +48,15 @@ final class XmlReader {
             } finally {
                 reader.close();
             }
-        } catch (XMLStreamException e) {
+        } catch (IllegalArgumentException e) {
+            throw e;
+        } catch (XMLStreamException | RuntimeException e) {
+            // The JDK's parser lacks the text of some of its own errors, and throws that instead.
             throw new IllegalArgumentException("no XML of a topology: " + oneLine(e), e);
         }
     }
 
-    private static String oneLine(XMLStreamException e) {
+    private static String oneLine(Exception e) {
         return String.valueOf(e.getMessage()).replaceAll("\\s+", " ");
     }
 

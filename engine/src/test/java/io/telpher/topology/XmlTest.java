@@ -105,6 +105,14 @@ class XmlTest {
         assertThatThrownBy(() -> Topology.fromXml(deep)).hasMessageContaining("deeper than");
         String many = "<system version='1'>" + "<x/>".repeat(200_000) + "</system>";
         assertThatThrownBy(() -> Topology.fromXml(many)).hasMessageContaining("more than");
+        StringBuilder crowd = new StringBuilder("<system version='1'>");
+        for (int i = 0; i < 2000; i++) {
+            crowd.append("<cpu numaid='").append(i).append("'/>");
+        }
+        String numaNodes = crowd.append("</system>").toString();
+        assertThatThrownBy(() -> Topology.fromXml(numaNodes))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("2000 elements <cpu>");
         String large = " ".repeat(XmlReader.MAX_CHARACTERS + 1);
         assertThatThrownBy(() -> Topology.fromXml(large)).hasMessageContaining("characters");
     }

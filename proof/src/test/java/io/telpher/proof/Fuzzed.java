@@ -16,7 +16,8 @@ enum Fuzzed {
     HANDSHAKE(HandshakeFuzz.class, HandshakeFuzz::fuzzerTestOneInput),
     REMOTE_MEMORY(RemoteMemoryFuzz.class, RemoteMemoryFuzz::fuzzerTestOneInput),
     FRAMES(FramesFuzz.class, FramesFuzz::fuzzerTestOneInput),
-    TCP_INPUT(TcpInputFuzz.class, TcpInputFuzz::fuzzerTestOneInput);
+    TCP_INPUT(TcpInputFuzz.class, TcpInputFuzz::fuzzerTestOneInput),
+    TOPOLOGY(TopologyFuzz.class, TopologyFuzz::fuzzerTestOneInput);
 
     final Class<?> type;
     final Consumer<byte[]> target;
