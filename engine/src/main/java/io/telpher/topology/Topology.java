@@ -38,8 +38,9 @@ public final class Topology {
         search = new PathSearch(nodes, links);
     }
 
-    /// Looks at this machine. Takes milliseconds, and starts from what `NCCL_TOPO_FILE` names, as
-    /// NCCL does. What cannot be found out is left out and said in [#remarks()].
+    /// Looks at this machine, anew at each call. Starts from what `NCCL_TOPO_FILE` names, as NCCL
+    /// does. Takes milliseconds, but with NVIDIA's GPUs the first call waits for their driver,
+    /// which may be a second. What cannot be found out is left out and said in [#remarks()].
     public static Topology here() {
         return Machine.here(System.getenv());
     }
