@@ -42,6 +42,13 @@ modules_of() {
     tr , '\n' <"$work/modules" | grep '^jdk\.\|^java\.' | tr '\n' ,
 }
 
+# The same for each of our modules: jdeps takes for granted what a required module requires itself.
+modules_of_telpher() {
+    for module in cli bootstrap engine; do
+        modules_of --module-path "$LIB" -m "io.telpher.$module"
+    done
+}
+
 # Makes the runtime of $image of modules $1. It is not compressed: the archive is smaller that way,
 # and the start quicker. The list of certificates is the building machine's own, and nothing here
 # speaks TLS. Further arguments go to jlink.
@@ -76,7 +83,7 @@ case $1 in
         image=$work/telpher-$version-$os
         mkdir -p "$image/bin" "$image/lib"
         # Besides what the modules require: recordings and readable logs.
-        link_runtime "$(modules_of --module-path "$LIB" -m io.telpher.cli)java.logging,jdk.jfr"
+        link_runtime "$(modules_of_telpher)java.logging,jdk.jfr"
         cp "$LIB"/*.jar "$image/lib"
         cp "$HERE/telpher" "$image/bin"
         pack 6
@@ -97,7 +104,7 @@ case $1 in
         # README, and what the libraries use, some by reflection. Looking through all of their
         # classes takes longer than everything else here.
         link_runtime "$(modules_of --no-recursive --class-path "$image/lib/*" "$image"/tests/*)$(
-            modules_of --module-path "$LIB" -m io.telpher.cli
+            modules_of_telpher
         )java.desktop,java.instrument,java.logging,java.sql,java.xml,jdk.compiler,jdk.jfr,jdk.unsupported"
         mkdir -p "$image/scripts/image"
         cp "$ROOT/README.md" "$ROOT/telpher" "$image" # for the tests that read them

@@ -104,6 +104,13 @@ class ImageIT {
         assertThat(version.errors()).isEmpty();
         assertThat(version.output()).contains("telpher", "Java 25");
 
+        // A file is read by a module of Java's that the engine requires, and the tool does not.
+        Files.writeString(
+                root.resolve("machine.xml"), "<system version=\"1\"><cpu numaid=\"7\"/></system>");
+        Script.Result topo = inRoot(root, launcher(), "topo", "--from", "/machine.xml");
+        assertThat(topo.errors()).isEmpty();
+        assertThat(topo.output()).contains("NUMA 7");
+
         // The first use leaves the cache behind; what it is good for must stay silent, too.
         Path caches = root.resolve("home/.cache/telpher");
         await().atMost(Duration.ofMinutes(10))
