@@ -20,6 +20,8 @@ final class Fusion {
     /// @param file becomes the result
     /// @param machine stays as it is
     static Element fuse(Element file, Element machine) {
+        // Whichever host wrote it: it stands for this one.
+        file.children.forEach(cpu -> cpu.attributes.remove("host_hash"));
         Fusion fusion = new Fusion(file, machine);
         for (Element cpu : machine.children) {
             fusion.bring(cpu, file);

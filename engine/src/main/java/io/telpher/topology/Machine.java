@@ -55,6 +55,10 @@ final class Machine {
         Path file = named.isBlank() ? root.resolve(VIRTUAL.substring(1)) : Path.of(named);
         String what = named.isBlank() ? file.toString() : VARIABLE + "=" + named;
         try {
+            if (Files.exists(file) && !Files.isRegularFile(file)) {
+                remarks.add(what + " is not used: it is no regular file"); // a pipe may say nothing
+                return null;
+            }
             if (Files.size(file) > XmlReader.MAX_CHARACTERS) {
                 remarks.add(what + " is not used: it is too large for a topology");
                 return null;

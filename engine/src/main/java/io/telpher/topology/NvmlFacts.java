@@ -57,7 +57,7 @@ final class NvmlFacts implements GpuFacts {
                             Math.max(0, NvmlDevices.computeCapability(device)),
                             links(device),
                             c2c(device)));
-        } catch (TelpherException.NativeFailure e) {
+        } catch (TelpherException.NativeFailure | IllegalArgumentException e) {
             failures.add("NVML does not show GPU %d: %s".formatted(index, e.getMessage()));
         }
     }
@@ -122,7 +122,9 @@ final class NvmlFacts implements GpuFacts {
                                         device, NvmlDevices.NVML_FI_DEV_C2C_LINK_GET_MAX_BW, link));
             }
         }
-        return active == 0 || megabytes <= 0 ? null : new C2c(active, Math.toIntExact(megabytes));
+        return active == 0 || megabytes <= 0
+                ? null
+                : new C2c(active, Math.clamp(megabytes, 1, Integer.MAX_VALUE));
     }
 
     @Override

@@ -112,6 +112,17 @@ class TopologyFileTest {
     }
 
     @Test
+    void aDumpOfAnotherHostStandsForThisOne() throws IOException {
+        String dump = FILE.replace("numaid=\"0\"", "host_hash=\"0xabc\" numaid=\"3\"");
+        Path file = Files.writeString(folder.resolve("dump.xml"), dump);
+        Topology machine = look(Map.of("NCCL_TOPO_FILE", file.toString()));
+        assertThat(machine.numaNodes()).extracting(NumaNode::numa).containsExactly(3, 0);
+        assertThat(machine.nodes()).extracting(Node::host).containsOnly(0);
+        assertThat(machine.path(machine.gpus().getFirst(), machine.ports().getFirst()).type())
+                .isEqualTo(PathType.PIX);
+    }
+
+    @Test
     void whatTheFileSaysOfADeviceGoesFirst() throws IOException {
         String file =
                 FILE.replace("busid=\"0101:00:00.0\"", "busid=\"0101:00:00.0\" device=\"0xaaaa\"");
@@ -132,6 +143,8 @@ class TopologyFileTest {
                 .asString()
                 .contains("NCCL_TOPO_FILE=" + missing, "no such file");
         assertThat(one.toXml()).isEqualTo(plain);
+        Topology folderNamed = look(Map.of("NCCL_TOPO_FILE", folder.toString()));
+        assertThat(folderNamed.remarks()).singleElement().asString().contains("no regular file");
         Path broken = Files.writeString(folder.resolve("broken.xml"), "<system version=\"1\">");
         Topology other = look(Map.of("NCCL_TOPO_FILE", broken.toString()));
         assertThat(other.remarks())
