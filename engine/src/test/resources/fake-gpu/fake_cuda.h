@@ -135,6 +135,7 @@ struct kernel {
     const char *name;
     int parameters;
     int (*run)(struct work *);
+    size_t structure; /* or one parameter, a structure of so many bytes: in `staged` */
 };
 
 /* Memory that the work's device reaches, or null: then return ILLEGAL_ADDRESS. */

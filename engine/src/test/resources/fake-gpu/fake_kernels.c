@@ -20,7 +20,18 @@ static int run_vector_add(struct work *work) {
     return SUCCESS;
 }
 
+/* fake_telpher.cpp; without a C++ compiler there are none. */
+#define WEAK __attribute__((weak))
+WEAK int run_telpher_copy_8(struct work *work);
+WEAK int run_telpher_copy_100(struct work *work);
+WEAK int run_telpher_copy_table(struct work *work);
+WEAK int run_telpher_agent(struct work *work);
+
 struct kernel fake_kernels[] = {
-    {"vector_add", 4, run_vector_add},
-    {0, 0, 0},
+    {"vector_add", 4, run_vector_add, 0},
+    {"telpher_copy_8", 0, run_telpher_copy_8, 480 + 8 * 32},
+    {"telpher_copy_100", 0, run_telpher_copy_100, 480 + 100 * 32},
+    {"telpher_copy_table", 0, run_telpher_copy_table, 480},
+    {"telpher_agent", 0, run_telpher_agent, 64},
+    {0, 0, 0, 0},
 };

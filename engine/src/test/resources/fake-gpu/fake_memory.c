@@ -344,4 +344,15 @@ static int transfer(address at, char *bytes, size_t count, int write) {
 
 int fakeCudaPeek(address at, char *bytes, size_t count) { LOCKED(transfer(at, bytes, count, 0)); }
 
+/* Where the fake itself sees that byte, for tests that use a device's memory as if it were the host's.
+   Valid until the memory is freed. */
+static int seen_at(address at, char **seen) {
+    struct range *range = find_range(at);
+    if (!range) return INVALID_VALUE;
+    *seen = range->view + (at - range->base);
+    return SUCCESS;
+}
+
+int fakeCudaView(address at, char **seen) { LOCKED(seen_at(at, seen)); }
+
 int fakeCudaPoke(address at, char *bytes, size_t count) { LOCKED(transfer(at, bytes, count, 1)); }

@@ -79,7 +79,7 @@ static int get_function(struct function **out, struct module *module, const char
     snprintf(line, sizeof line, "\n%s\n", name);
     if (!strstr(module->text, line)) return NOT_FOUND;
     for (struct kernel *kernel = fake_kernels; kernel->name; kernel++) {
-        if (strcmp(kernel->name, name) == 0) {
+        if (strcmp(kernel->name, name) == 0 && kernel->run) {
             struct function *function = calloc(1, sizeof *function);
             *function = (struct function) {.magic = FUNCTION, .module = module, .kernel = kernel,
                     .next = module->functions};
@@ -142,6 +142,10 @@ static int launch(struct function *function, unsigned blocks, unsigned threads, 
             .blocks = blocks, .threads = threads};
     for (int i = 0; i < function->kernel->parameters; i++) {
         memcpy(&work.arguments[i], arguments[i], 8);
+    }
+    if (function->kernel->structure) {
+        work.staged = malloc(function->kernel->structure);
+        memcpy(work.staged, arguments[0], function->kernel->structure);
     }
     return submit(stream, work);
 }

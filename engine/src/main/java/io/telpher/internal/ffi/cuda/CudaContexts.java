@@ -136,12 +136,14 @@ public final class CudaContexts {
         }
     }
 
-    /// The calling thread's context, 0 for none.
+    /// The calling thread's context, 0 for none. Allocates nothing.
     public static long current() {
         MemorySegment out = Scratch.current();
         try {
             int result = (int) GET_CURRENT.invokeExact(out);
-            CudaError.check(result, "cuCtxGetCurrent");
+            if (result != CudaError.CUDA_SUCCESS) {
+                throw CudaError.failure(result, "cuCtxGetCurrent");
+            }
             return out.get(JAVA_LONG, 0);
         } catch (Throwable t) {
             throw NativeLibrary.unexpected(t);

@@ -30,6 +30,12 @@ public final class KernelArguments {
         values.set(ValueLayout.JAVA_INT, 8L * index, value);
     }
 
+    /// Sets a parameter that is a structure of any size: where it stands now. The memory must be
+    /// there until the launch returns.
+    public void point(int index, long address) {
+        pointers.setAtIndex(ValueLayout.JAVA_LONG, index, address);
+    }
+
     /// `void **kernelParams`
     MemorySegment pointers() {
         return pointers;

@@ -23,8 +23,8 @@ import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.List;
 
-/// The fake GPU libraries (`fake-gpu/README.md` of the test resources): builds them with gcc, names
-/// them to JVMs, and asks the fake driver of this JVM what only it knows.
+/// The fake GPU libraries (`fake-gpu/README.md` of the test resources): builds them with gcc,
+/// names them to JVMs, and asks the fake driver of this JVM what only it knows.
 ///
 /// A JVM opens the libraries once, so tests on them carry the tag `fake-gpu`, which Surefire runs
 /// in a JVM of their own, and call [#assumeHere] before anything else. Tests of several processes
@@ -33,7 +33,8 @@ public final class FakeGpu {
     /// The tag of tests that run in the JVM whose GPUs are the fake ones.
     public static final String TAG = "fake-gpu";
 
-    private static final List<String> SHARED = List.of("fake_cuda.h", "fake_identity.h");
+    private static final String KERNELS = "kernels.cu";
+    private static final List<String> SHARED = List.of("fake_cuda.h", "fake_identity.h", KERNELS);
     private static final List<Library> LIBRARIES =
             List.of(
                     new Library(
@@ -46,7 +47,8 @@ public final class FakeGpu {
                                     "fake_streams.c",
                                     "fake_copies.c",
                                     "fake_modules.c",
-                                    "fake_kernels.c")),
+                                    "fake_kernels.c",
+                                    "fake_telpher.cpp")),
                     new Library("libnvidia-ml.so.1", Nvml.LIBRARY_PROPERTY, List.of("fake_nvml.c")),
                     new Library("libnvrtc.so", Nvrtc.LIBRARY_PROPERTY, List.of("fake_nvrtc.c")));
 
@@ -72,6 +74,12 @@ public final class FakeGpu {
     /// Skips unless there is a C compiler.
     public static void assumeBuilt() {
         assumeThat(Built.REASON).as("no fake GPU: " + Built.REASON).isEmpty();
+    }
+
+    /// Skips unless the fake has Telpher's kernels, too.
+    public static void assumeKernels() {
+        assumeBuilt();
+        assumeThat(Built.CPP).as("no kernels in the fake GPU: install the package g++").isTrue();
     }
 
     /// Skips unless this JVM's GPUs are the fake ones. Call before anything that may open CUDA.
@@ -158,6 +166,21 @@ public final class FakeGpu {
         }
     }
 
+    /// A device's memory as the fake sees it: changes at once, in both directions. Valid until the
+    /// memory is freed.
+    public static MemorySegment view(long address, long bytes) {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment out = arena.allocate(ADDRESS);
+            int result = (int) Control.VIEW.invokeExact(address, out);
+            assertThat(result).as("view of 0x%x", address).isZero();
+            return MemorySegment.ofAddress(out.get(ADDRESS, 0).address()).reinterpret(bytes);
+        } catch (RuntimeException | Error e) {
+            throw e;
+        } catch (Throwable t) {
+            throw new AssertionError(t);
+        }
+    }
+
     /// Changes a device's or pinned memory now.
     public static void poke(long address, byte[] bytes) {
         try (Arena arena = Arena.ofConfined()) {
@@ -173,7 +196,28 @@ public final class FakeGpu {
 
     /// Builds at most once per JVM, and only what is older than its sources.
     private static final class Built {
+        /// Before the rest: it is asked for while that is built.
+        static final boolean CPP = hasCpp();
+
         static final String REASON = build();
+
+        private static boolean hasCpp() {
+            try {
+                Process process = new ProcessBuilder("gcc", "-print-prog-name=cc1plus").start();
+                String said =
+                        new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+                // The bare name where there is none.
+                return said.contains("/");
+            } catch (IOException e) {
+                return false;
+            }
+        }
+
+        private static String resource(String file) {
+            return file.equals(KERNELS)
+                    ? "/io/telpher/internal/device/cuda/" + file
+                    : "/fake-gpu/" + file;
+        }
 
         private static String build() {
             try {
@@ -193,12 +237,12 @@ public final class FakeGpu {
         private static String build(Library library) throws IOException {
             Path target = folder().resolve(library.file);
             Path stamp = folder().resolve(library.file + ".sources");
-            StringBuilder all = new StringBuilder();
+            StringBuilder all = new StringBuilder(CPP ? "with C++\n" : "");
             List<String> files = new ArrayList<>(SHARED);
             files.addAll(library.sources);
             Path sources = Files.createTempDirectory(folder(), "sources");
             for (String file : files) {
-                try (InputStream in = FakeGpu.class.getResourceAsStream("/fake-gpu/" + file)) {
+                try (InputStream in = FakeGpu.class.getResourceAsStream(resource(file))) {
                     byte[] text = in.readAllBytes();
                     all.append(new String(text, StandardCharsets.UTF_8));
                     Files.write(sources.resolve(file), text);
@@ -221,13 +265,17 @@ public final class FakeGpu {
                                         "-O1",
                                         "-g",
                                         "-pthread",
+                                        "-fno-exceptions",
                                         "-Wall",
                                         "-Wextra",
                                         "-Werror",
+                                        "-Wno-unknown-pragmas",
                                         "-o",
                                         fresh.toString(),
                                         "-Wl,-soname," + library.file));
-                library.sources.forEach(file -> command.add(sources.resolve(file).toString()));
+                library.sources.stream()
+                        .filter(file -> file.endsWith(".c") || CPP)
+                        .forEach(file -> command.add(sources.resolve(file).toString()));
                 Process process;
                 try {
                     process = new ProcessBuilder(command).redirectErrorStream(true).start();
@@ -271,6 +319,8 @@ public final class FakeGpu {
                 link(
                         "fakeCudaPeek",
                         FunctionDescriptor.of(JAVA_INT, JAVA_LONG, ADDRESS, JAVA_LONG));
+        static final MethodHandle VIEW =
+                link("fakeCudaView", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, ADDRESS));
         static final MethodHandle POKE =
                 link(
                         "fakeCudaPoke",

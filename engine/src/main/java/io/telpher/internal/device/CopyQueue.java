@@ -1,0 +1,70 @@
+package io.telpher.internal.device;
+
+/// Copies that one GPU makes in the background, and the counters that follow them. Thread-safe.
+///
+/// A *job* is any number of copies and then any number of counter updates, which become visible
+/// after the bytes. Jobs are independent of each other: they may run in any order and at the same
+/// time. Small ones that are added while others run go out together, in one launch.
+///
+/// ```text
+/// begin(); copy(...)*; update(...)*; end(done)      on one thread, without a pause
+/// poll()                                            by whoever waits: calls done.ended()
+/// ```
+///
+/// What is launched cannot be taken back: whoever wants to be able to stop adds no more than a
+/// part of a large transfer at a time ([#LARGEST]).
+public interface CopyQueue {
+    /// Most bytes of one job: a few milliseconds over NVLink, well below 100 ms over PCIe.
+    long LARGEST = 256L << 20;
+
+    /// Where bytes travel, which decides what makes the copy.
+    enum Way {
+        /// Inside this GPU.
+        LOCAL,
+        /// Between this GPU and another.
+        PEER,
+        /// Between this GPU and page-locked host memory.
+        HOST
+    }
+
+    /// Begins a job; other threads wait until its [#end].
+    ///
+    /// @param way where all its copies go
+    /// @param pieces how many copies follow
+    /// @param bytes how many bytes in all
+    void begin(Way way, int pieces, long bytes);
+
+    /// Adds a copy. Addresses as this GPU sees them; any alignment; ranges of one job do not
+    /// overlap.
+    void copy(long to, long from, long bytes);
+
+    /// Adds to a 64-bit word, or sets it: aligned, in memory that this GPU reaches. Atomic
+    /// against GPUs and CPUs alike.
+    void update(long address, boolean add, long value);
+
+    /// Ends the job: launches it, or leaves it to the next launch. A failure to launch is told
+    /// through `done` at the next [#poll()], never thrown.
+    void end(Job done);
+
+    /// Throws away what was added since [#begin]; for callers that met an exception.
+    void abandon();
+
+    /// Who is told of the end of a job.
+    interface Job {
+        /// All of the job has ended and is visible to everybody, or it failed. Called by
+        /// [CopyQueue#poll()], without any lock of the queue; must not block.
+        ///
+        /// @param failure null, or the driver's error: then any part of the bytes may have been
+        ///     copied
+        void ended(@org.jspecify.annotations.Nullable String failure);
+    }
+
+    /// Launches what waits and tells of the jobs that have ended. Never blocks; a thread that
+    /// finds another polling returns 0.
+    ///
+    /// @return how many have ended
+    int poll();
+
+    /// @return whether no job is under way or waiting
+    boolean isIdle();
+}

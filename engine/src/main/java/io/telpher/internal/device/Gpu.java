@@ -1,0 +1,133 @@
+package io.telpher.internal.device;
+
+import io.telpher.Device;
+import org.jspecify.annotations.Nullable;
+
+/// One opened GPU. Thread-safe; methods make its context current on the calling thread for their
+/// duration and put back what was there.
+///
+/// Failures of the driver are [io.telpher.TelpherException.NativeFailure]; what the driver does
+/// not do here is [io.telpher.TelpherException.Unsupported], with the reason.
+public interface Gpu {
+    /// @return which
+    Device device();
+
+    /// Allocates memory that other processes can be given, if the driver knows how, else plain
+    /// memory. Not cleared.
+    ///
+    /// @param bytes more than zero
+    Allocation allocate(long bytes);
+
+    /// Memory of this GPU.
+    interface Allocation extends AutoCloseable {
+        /// @return first byte
+        long address();
+
+        /// @return whether the memory lives on while other processes have it mapped
+        boolean mayLinger();
+
+        /// Frees it. Nobody of this process may use it any more.
+        @Override
+        void close();
+    }
+
+    /// Makes memory of this GPU known to other processes, whoever allocated it. Exports of one
+    /// allocation share what the driver gives out for it: keyed by the allocation's id, so that
+    /// an address that was freed and used again is never taken for the old one.
+    ///
+    /// @param address first byte
+    /// @param bytes inside one allocation, or inside neighbouring mappings of one reservation
+    /// @return what another process needs; close it when nobody may be given it any more
+    /// @throws io.telpher.TelpherException.Unsupported when no way of `ways` exists, with the
+    ///     reason
+    Export export(long address, long bytes, int ways);
+
+    /// POSIX descriptor of an allocation made by `cuMemCreate`.
+    int WAY_DESCRIPTOR = 1;
+
+    /// Legacy CUDA IPC handle of an allocation made by `cuMemAlloc`.
+    int WAY_IPC = 2;
+
+    /// What another process needs to reach memory of this GPU.
+    interface Export extends AutoCloseable {
+        /// @return [#WAY_DESCRIPTOR] or [#WAY_IPC]
+        int way();
+
+        /// @return at most [ExportRecord#MAX] bytes that [#open] understands
+        byte[] record();
+
+        /// @return descriptor that goes along, the export's own, or -1
+        int descriptor();
+
+        @Override
+        void close();
+    }
+
+    /// Maps memory that another process exported, so that this GPU reaches it. Opening the same
+    /// allocation again shares the mapping: descriptors are told apart by owner and allocation,
+    /// legacy handles by their bytes, since what a peer says must not lead to another peer's
+    /// memory. A mapping goes with its last user: a kept one would keep the owner's memory from
+    /// being free.
+    ///
+    /// @param owner the authenticated owner's incarnation
+    /// @param record from [Export#record()]; comes from a peer and is checked
+    /// @param descriptor from [Export#descriptor()], stays the caller's, or -1
+    /// @throws io.telpher.TelpherException.Unsupported when this GPU cannot reach it, with the
+    ///     reason
+    Import open(long owner, byte[] record, int descriptor);
+
+    /// Memory of another process, or of another GPU of this one, that this GPU reaches.
+    interface Import extends AutoCloseable {
+        /// @return first byte of the exported range, for this GPU
+        long address();
+
+        /// @return bytes of the exported range
+        long size();
+
+        /// @return the path's name: `cuda-direct`, `cuda-cumem`, `cuda-ipc`
+        String path();
+
+        /// Unmaps it, unless others still use it. No copy that uses it may be under way.
+        @Override
+        void close();
+    }
+
+    /// Makes another GPU's memory of this process reachable for this GPU.
+    ///
+    /// @param address first byte of memory of the other GPU
+    /// @param bytes how many
+    /// @throws io.telpher.TelpherException.Unsupported when the two cannot reach each other
+    Import reach(Gpu other, long address, long bytes);
+
+    /// Page-locks host memory, so that this and all other opened GPUs copy from and to it by
+    /// themselves.
+    ///
+    /// @param address of the host memory
+    /// @param bytes how many
+    /// @return to be closed before the memory is unmapped; an empty one where it was locked
+    ///     already
+    /// @throws io.telpher.TelpherException.Unsupported when it cannot be, with the limit that
+    ///     stands in the way
+    Pin pin(long address, long bytes);
+
+    /// Page-locked host memory.
+    interface Pin extends AutoCloseable {
+        @Override
+        void close();
+    }
+
+    /// Copies and waits. Either side may be memory of this GPU, an import of it, or host memory,
+    /// page-locked or not. For set-up, staging and single small pieces; [#queue()] for the rest.
+    void copy(long to, long from, long bytes);
+
+    /// Adds to a 64-bit word of this GPU, or sets it, and waits: atomic against GPUs and CPUs.
+    ///
+    /// @param address a multiple of 8
+    void update(long address, boolean add, long value);
+
+    /// @return the queue for copies that this GPU makes; the same one for every caller
+    CopyQueue queue();
+
+    /// @return a reason why this GPU and the other cannot reach each other's memory, or null
+    @Nullable String unreachable(Device other);
+}

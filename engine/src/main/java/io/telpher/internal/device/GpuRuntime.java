@@ -1,0 +1,48 @@
+package io.telpher.internal.device;
+
+import io.telpher.Device;
+import io.telpher.spi.Availability;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/// One kind of GPU driver as this process sees it. Thread-safe; one per process and kind, made by
+/// [Runtimes]. Nothing is loaded and no context is made before it is needed.
+public interface GpuRuntime {
+    /// @return short lower-case name: `cuda`
+    String name();
+
+    /// Opens the driver on first call, without making a context.
+    Availability probe();
+
+    /// @return the devices that this process sees, in the driver's order; empty when unavailable
+    List<Device> devices();
+
+    /// Opens a device: retains its primary context, once; it stays until the process ends.
+    ///
+    /// @throws io.telpher.TelpherException.Unsupported when this process does not see the device
+    Gpu open(Device device);
+
+    /// What the driver knows of an address.
+    ///
+    /// @return null when it knows nothing: ordinary host memory
+    @Nullable Pointer inspect(long address);
+
+    /// Whose memory an address is.
+    enum Kind {
+        /// Of one device.
+        DEVICE,
+        /// Host memory that is page-locked for devices.
+        PINNED,
+        /// Moves between host and devices by itself.
+        MANAGED
+    }
+
+    /// What the driver knows of an address.
+    ///
+    /// @param kind whose memory it is
+    /// @param device the device that it belongs to, or was last on
+    /// @param base first byte of the allocation
+    /// @param size bytes of the allocation
+    /// @param id number that no other allocation of this process ever had or will have
+    record Pointer(Kind kind, Device device, long base, long size, long id) {}
+}

@@ -1,0 +1,164 @@
+package io.telpher.internal.device;
+
+import io.telpher.Device;
+import io.telpher.DeviceMemory;
+import io.telpher.TelpherException;
+import io.telpher.internal.device.cuda.CudaRuntime;
+import io.telpher.spi.Availability;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
+import org.jspecify.annotations.Nullable;
+
+/// The GPU runtimes of this process.
+public final class Runtimes {
+    private static final List<GpuRuntime> ALL = List.of(CudaRuntime.INSTANCE);
+
+    /// The queues of opened devices, for [#poll()].
+    private static volatile CopyQueue[] queues = {};
+
+    private Runtimes() {}
+
+    /// @return whether this process has opened a device
+    public static boolean isOpen() {
+        return queues.length > 0;
+    }
+
+    /// Lets the copies of all devices move on: for those who wait for something that may depend on
+    /// them. Never blocks; costs nothing while no device is open.
+    public static void poll() {
+        for (CopyQueue queue : queues) {
+            int unused = queue.poll();
+        }
+    }
+
+    private static synchronized void note(CopyQueue queue) {
+        for (CopyQueue known : queues) {
+            if (known == queue) {
+                return;
+            }
+        }
+        CopyQueue[] more = Arrays.copyOf(queues, queues.length + 1);
+        more[queues.length] = queue;
+        queues = more;
+    }
+
+    /// @return the device that copies to and from memory of another process's device: the same one
+    ///     where this process sees it, else the first that it uses or sees; null where there is
+    ///     none
+    public static @Nullable Device copierFor(Device there) {
+        for (GpuRuntime runtime : ALL) {
+            if (runtime.name().equals(there.runtime())) {
+                List<Device> devices = runtime.devices();
+                return devices.contains(there)
+                        ? there
+                        : devices.isEmpty() ? null : devices.getFirst();
+            }
+        }
+        return null;
+    }
+
+    /// @return every runtime that Telpher knows, available or not
+    public static List<GpuRuntime> all() {
+        return ALL;
+    }
+
+    /// @return the devices that this process sees
+    public static List<Device> devices() {
+        List<Device> devices = new ArrayList<>();
+        for (GpuRuntime runtime : ALL) {
+            devices.addAll(runtime.devices());
+        }
+        return List.copyOf(devices);
+    }
+
+    /// Finds a device by what people call it: see [Device#of].
+    public static Device find(String text) {
+        String wanted = text.strip().toLowerCase(Locale.ROOT);
+        for (GpuRuntime runtime : ALL) {
+            List<Device> devices = runtime.devices();
+            for (int i = 0; i < devices.size(); i++) {
+                Device device = devices.get(i);
+                String uuid = device.uuid().toString();
+                if (wanted.equals(runtime.name() + ":" + i)
+                        || wanted.equals(uuid)
+                        || wanted.equals("gpu-" + uuid)
+                        || wanted.equals("mig-" + uuid)
+                        || wanted.equals(device.pciAddress().toLowerCase(Locale.ROOT))) {
+                    return device;
+                }
+            }
+        }
+        throw new TelpherException.Unsupported(
+                "no device '%s' here: %s".formatted(text, describe()));
+    }
+
+    /// @return the opened device
+    public static Gpu open(Device device) {
+        for (GpuRuntime runtime : ALL) {
+            if (runtime.name().equals(device.runtime())) {
+                Gpu gpu = runtime.open(device);
+                note(gpu.queue());
+                return gpu;
+            }
+        }
+        throw new TelpherException.Unsupported(
+                "%s: no runtime '%s' is known".formatted(device, device.runtime()));
+    }
+
+    /// Describes foreign memory: see [DeviceMemory#of].
+    public static DeviceMemory describe(long address, long size) {
+        GpuRuntime.Pointer pointer = inspect(address);
+        if (pointer == null) {
+            throw new TelpherException.Unsupported(
+                    "0x%x is not memory of a device (%s); host memory is registered as a segment"
+                            .formatted(address, describe()));
+        }
+        if (pointer.kind() != GpuRuntime.Kind.DEVICE) {
+            throw new TelpherException.Unsupported(
+                    "0x%x is %s host memory: register it as a segment"
+                            .formatted(address, pointer.kind().name().toLowerCase(Locale.ROOT)));
+        }
+        long left = pointer.base() + pointer.size() - address;
+        if (size > left) {
+            throw new IndexOutOfBoundsException(
+                    "%d bytes at 0x%x: its allocation ends after %d"
+                            .formatted(size, address, left));
+        }
+        return new DeviceMemory(pointer.device(), address, size);
+    }
+
+    /// @return what some driver knows of an address, or null
+    public static GpuRuntime.@Nullable Pointer inspect(long address) {
+        for (GpuRuntime runtime : ALL) {
+            GpuRuntime.Pointer pointer = runtime.inspect(address);
+            if (pointer != null) {
+                return pointer;
+            }
+        }
+        return null;
+    }
+
+    /// @return what there is, for people
+    public static String describe() {
+        StringBuilder text = new StringBuilder();
+        for (GpuRuntime runtime : ALL) {
+            text.append(text.isEmpty() ? "" : "; ").append(runtime.name()).append(": ");
+            switch (runtime.probe()) {
+                case Availability.Available available -> {
+                    text.append(available.detail());
+                    for (Device device : runtime.devices()) {
+                        text.append(", ").append(device);
+                    }
+                }
+                case Availability.Missing missing ->
+                        text.append(missing.reason())
+                                .append(" (")
+                                .append(missing.remedy())
+                                .append(')');
+            }
+        }
+        return text.toString();
+    }
+}

@@ -1,0 +1,212 @@
+package io.telpher.internal.device.cuda;
+
+import io.telpher.Device;
+import io.telpher.TelpherException;
+import io.telpher.internal.device.CopyQueue;
+import io.telpher.internal.device.ExportRecord;
+import io.telpher.internal.device.Gpu;
+import io.telpher.internal.ffi.cuda.CudaCopies;
+import io.telpher.internal.ffi.cuda.CudaDevices;
+import io.telpher.internal.ffi.cuda.CudaStreams;
+import java.util.UUID;
+import java.util.concurrent.locks.ReentrantLock;
+import org.jspecify.annotations.Nullable;
+
+/// One opened CUDA device. It stays open until the process ends.
+final class CudaGpu implements Gpu {
+    private final Device device;
+    private final CudaContext context;
+    private final Pins pins;
+    private final Tuning tuning;
+    private final Allocations allocations;
+    private final Exports exports;
+    private final Imports imports;
+    private final Peers peers;
+
+    /// For copies that their callers wait for.
+    private final long stream;
+
+    /// Guards the making of `queue`: kernels may have to be compiled for it.
+    private final ReentrantLock making = new ReentrantLock();
+
+    private volatile @Nullable CudaQueue queue;
+
+    CudaGpu(Device device, CudaContext context, Pins pins) {
+        this.device = device;
+        this.context = context;
+        this.pins = pins;
+        this.tuning = Tuning.current();
+        this.allocations = new Allocations(context, tuning);
+        this.exports = new Exports(context, device.uuid());
+        this.imports = new Imports(context);
+        this.peers = new Peers(context);
+        long before = context.enter();
+        try {
+            this.stream = CudaStreams.create(CudaStreams.CU_STREAM_NON_BLOCKING, 0);
+        } finally {
+            context.exit(before);
+        }
+    }
+
+    @Override
+    public Device device() {
+        return device;
+    }
+
+    CudaContext context() {
+        return context;
+    }
+
+    Imports imports() {
+        return imports;
+    }
+
+    @Override
+    public Allocation allocate(long bytes) {
+        return allocations.allocate(bytes);
+    }
+
+    @Override
+    public Export export(long address, long bytes, int ways) {
+        return exports.export(address, bytes, ways);
+    }
+
+    @Override
+    public Import open(long owner, byte[] bytes, int descriptor) {
+        ExportRecord record = ExportRecord.ofBytes(bytes);
+        if (record == null) {
+            throw new TelpherException.Unsupported(
+                    "%d bytes of a peer make no record of GPU memory".formatted(bytes.length));
+        }
+        String reason = unreachable(record.device());
+        if (reason != null) {
+            throw new TelpherException.Unsupported(reason);
+        }
+        return imports.open(owner, record, descriptor);
+    }
+
+    @Override
+    public Import reach(Gpu other, long address, long bytes) {
+        if (!(other instanceof CudaGpu owner)) {
+            throw new TelpherException.Unsupported(
+                    "%s cannot reach memory of %s".formatted(device, other.device()));
+        }
+        if (owner != this) {
+            String reason = unreachable(owner.device);
+            if (reason != null) {
+                throw new TelpherException.Unsupported(reason);
+            }
+            peers.reach(owner.context, address, bytes);
+        }
+        return new Direct(address, bytes);
+    }
+
+    /// Memory of this process: nothing was made for it that would have to go.
+    private record Direct(long address, long size) implements Import {
+        @Override
+        public String path() {
+            return "cuda-direct";
+        }
+
+        @Override
+        public void close() {}
+    }
+
+    @Override
+    public Pin pin(long address, long bytes) {
+        if (CudaDevices.tryAttribute(
+                        context.device(),
+                        CudaDevices.CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM)
+                == 0) {
+            throw new TelpherException.Unsupported(
+                    device + " does not see page-locked memory at the addresses of the host");
+        }
+        return pins.pin(context, address, bytes);
+    }
+
+    @Override
+    public void copy(long to, long from, long bytes) {
+        if (bytes == 0) {
+            return;
+        }
+        long before = context.enter();
+        try {
+            CudaCopies.copy(to, from, bytes, stream);
+            CudaStreams.synchronize(stream);
+        } finally {
+            context.exit(before);
+        }
+    }
+
+    @Override
+    public void update(long address, boolean add, long value) {
+        CudaQueue by = queue();
+        Awaited job = new Awaited();
+        by.begin(CopyQueue.Way.LOCAL, 0, 0);
+        by.update(address, add, value);
+        by.end(job);
+        // Microseconds; or else the driver's error comes.
+        while (!job.ended) {
+            int unused = by.poll();
+            Thread.onSpinWait();
+        }
+        String failure = job.failure;
+        if (failure != null) {
+            throw new TelpherException.Unsupported(
+                    "updating the word at 0x%x of %s: %s".formatted(address, device, failure));
+        }
+    }
+
+    /// A job that its caller waits for.
+    private static final class Awaited implements CopyQueue.Job {
+        @Nullable String failure;
+        volatile boolean ended;
+
+        @Override
+        public void ended(@Nullable String reason) {
+            failure = reason;
+            ended = true;
+        }
+    }
+
+    @Override
+    public CudaQueue queue() {
+        CudaQueue made = queue;
+        if (made != null) {
+            return made;
+        }
+        making.lock();
+        try {
+            made = queue;
+            if (made == null) {
+                made = new CudaQueue(device, context, tuning);
+                queue = made;
+            }
+            return made;
+        } finally {
+            making.unlock();
+        }
+    }
+
+    @Override
+    public @Nullable String unreachable(Device other) {
+        if (other.equals(device)) {
+            return null;
+        }
+        return unreachable(other.uuid());
+    }
+
+    /// What the driver says of devices that this process sees; of others only trying tells.
+    private @Nullable String unreachable(UUID other) {
+        int number = CudaRuntime.INSTANCE.number(other);
+        if (number < 0) {
+            return null;
+        }
+        int peer = CudaDevices.get(number);
+        if (peer == context.device() || CudaDevices.canAccessPeer(context.device(), peer)) {
+            return null;
+        }
+        return "the driver has no peer access between device %s and device %s (cuDeviceCanAccessPeer)"
+                .formatted(device.uuid(), other);
+    }
+}

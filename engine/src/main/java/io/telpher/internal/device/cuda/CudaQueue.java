@@ -1,0 +1,368 @@
+package io.telpher.internal.device.cuda;
+
+import io.telpher.Device;
+import io.telpher.TelpherException;
+import io.telpher.internal.device.CopyQueue;
+import io.telpher.internal.ffi.cuda.CudaCopies;
+import io.telpher.internal.ffi.cuda.CudaError;
+import io.telpher.internal.ffi.cuda.CudaMemory;
+import io.telpher.internal.ffi.cuda.CudaStreams;
+import io.telpher.internal.memory.Raw;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.ReentrantLock;
+import org.jspecify.annotations.Nullable;
+
+/// The copies of one device in the background: three lanes, for kernels, for copy engines between
+/// devices, and for copy engines to and from the host, so that none waits for another.
+///
+/// A launch has ended when a word in pinned memory says so, which the device writes in stream
+/// order, behind everything else: nobody waits in the driver. When a launch takes long its
+/// stream is asked now and then, for a device that failed never writes the word. Such a failure
+/// takes the whole context with it, so every job fails, now and later.
+final class CudaQueue implements CopyQueue {
+    /// How old a launch is before its stream is asked, and how often then.
+    private static final long ASK_NANOS = 5_000_000;
+
+    /// Flags on cache lines of their own, as many as there may be launches.
+    private static final long LINE = 64;
+
+    private static final int MOST_LAUNCHES = 1024;
+
+    private final Device device;
+    private final CudaContext context;
+    private final Tuning tuning;
+    private final ReentrantLock lock = new ReentrantLock();
+    private final AtomicBoolean polling = new AtomicBoolean();
+    private final PinnedPool pool;
+    private final PinnedPool.Block flags;
+    private final long arrived;
+    private int made;
+
+    private final @Nullable KernelLane kernels;
+    private final @Nullable Agent agent;
+    private final EngineLane engines;
+    private final EngineLane hostEngines;
+
+    /// Why there are no kernels; empty where there are.
+    private final String withoutKernels;
+
+    /// The driver's error that ended everything.
+    private volatile @Nullable String broken;
+
+    /// Of the job that is being added; under the lock.
+    private @Nullable Lane lane;
+
+    private @Nullable String failure;
+    private boolean forAgent;
+
+    /// Jobs that came, and those whose owners were told.
+    private final AtomicLong added = new AtomicLong();
+
+    private final AtomicLong told = new AtomicLong();
+
+    CudaQueue(Device device, CudaContext context, Tuning tuning) {
+        this.device = device;
+        this.context = context;
+        this.tuning = tuning;
+        this.pool = new PinnedPool(context);
+        long before = context.enter();
+        try {
+            flags = pool.take(MOST_LAUNCHES * LINE);
+            Raw.ALL.asSlice(flags.address(), flags.bytes()).fill((byte) 0);
+            arrived = CudaMemory.alloc(MOST_LAUNCHES * LINE);
+            long[] first = streams(1, 0);
+            CudaCopies.fill(arrived, (byte) 0, MOST_LAUNCHES * LINE, first[0]);
+            CudaStreams.synchronize(first[0]);
+
+            Kernels loaded = null;
+            KernelLane lane = null;
+            String reason = "";
+            try {
+                loaded = Kernels.load(context);
+                // Before other work of the device: it waits for the SMs, not for copies.
+                int priority = CudaStreams.priorities().greatest();
+                lane =
+                        new KernelLane(
+                                this,
+                                loaded,
+                                tuning.kernelWindow(),
+                                streams(tuning.kernelWindow(), priority));
+                lane.warmUp(newLaunch(first[0]));
+            } catch (TelpherException.Unsupported | TelpherException.NativeFailure e) {
+                loaded = null;
+                lane = null;
+                reason = "no kernels on %s: %s".formatted(device, e.getMessage());
+                log(reason);
+            }
+            kernels = lane;
+            agent = loaded == null || tuning.agentBytes() == 0 ? null : agent(loaded.agent());
+            withoutKernels = reason;
+            int window = tuning.engineWindow();
+            engines = new EngineLane(this, loaded, window, streams(tuning.engineStreams(), 0));
+            // One more, so that both directions have one.
+            hostEngines =
+                    new EngineLane(this, loaded, window, streams(tuning.engineStreams() + 1, 0));
+        } finally {
+            context.exit(before);
+        }
+    }
+
+    private @Nullable Agent agent(long kernel) {
+        try {
+            long stream = streams(1, CudaStreams.priorities().greatest())[0];
+            Agent made = new Agent(this, pool, kernel, stream);
+            made.warmUp();
+            return made;
+        } catch (TelpherException.NativeFailure e) {
+            log("no agent on %s: %s".formatted(device, e.getMessage()));
+            return null;
+        }
+    }
+
+    private static void log(String message) {
+        System.getLogger("io.telpher.cuda").log(System.Logger.Level.DEBUG, message);
+    }
+
+    private static long[] streams(int count, int priority) {
+        long[] streams = new long[count];
+        for (int i = 0; i < count; i++) {
+            streams[i] = CudaStreams.create(CudaStreams.CU_STREAM_NON_BLOCKING, priority);
+        }
+        return streams;
+    }
+
+    Launch newLaunch(long stream) {
+        long offset = LINE * made++;
+        return new Launch(pool, flags.address() + offset, arrived + offset, stream);
+    }
+
+    CudaContext context() {
+        return context;
+    }
+
+    Tuning tuning() {
+        return tuning;
+    }
+
+    @Nullable String broken() {
+        return broken;
+    }
+
+    String withoutKernels() {
+        return withoutKernels;
+    }
+
+    // ---- adding
+
+    @Override
+    public void begin(Way way, int pieces, long bytes) {
+        if (lock.isHeldByCurrentThread()) {
+            throw new IllegalStateException("begin() again before end()");
+        }
+        if (pieces < 0 || bytes < 0) {
+            throw new IllegalArgumentException("%d pieces, %d bytes".formatted(pieces, bytes));
+        }
+        lock.lock();
+        failure = null;
+        lane = lane(way, pieces, bytes);
+        // The agent reads memory again and again in one launch: none that the device may cache.
+        forAgent = way != Way.HOST && pieces <= 1 && bytes <= tuning.agentBytes();
+        try {
+            lane.gathering().reserve(pieces, bytes);
+        } catch (TelpherException.NativeFailure e) {
+            failure = message(e);
+        }
+    }
+
+    private Lane lane(Way way, int pieces, long bytes) {
+        KernelLane byKernel = kernels;
+        if (byKernel != null && tuning.byKernel(way, pieces, bytes, isIdle())) {
+            return byKernel;
+        }
+        return way == Way.HOST ? hostEngines : engines;
+    }
+
+    @Override
+    public void copy(long to, long from, long bytes) {
+        Lane current = adding();
+        if (bytes < 0) {
+            throw new IllegalArgumentException("a copy of " + bytes + " bytes");
+        }
+        if (bytes > 0 && failure == null) {
+            try {
+                current.gathering().piece(to, from, bytes);
+            } catch (TelpherException.NativeFailure e) {
+                failure = message(e);
+            }
+        }
+    }
+
+    @Override
+    public void update(long address, boolean add, long value) {
+        Lane current = adding();
+        if ((address & 7) != 0) {
+            throw new IllegalArgumentException("0x%x is not aligned to 8 bytes".formatted(address));
+        }
+        current.gathering().update(address, add, value);
+    }
+
+    @Override
+    public void end(Job done) {
+        Lane current = adding();
+        try {
+            String reason = broken != null ? broken : failure;
+            Launch gathering = current.gathering();
+            added.incrementAndGet();
+            if (agent != null
+                    && forAgent
+                    && reason == null
+                    && gathering.jobs() == 0
+                    && agent.take(gathering, done)) {
+                gathering.rollBack();
+            } else {
+                gathering.job(done, reason);
+                current.letOut();
+            }
+        } finally {
+            lane = null;
+            lock.unlock();
+        }
+    }
+
+    @Override
+    public void abandon() {
+        Lane current = adding();
+        current.gathering().rollBack();
+        lane = null;
+        lock.unlock();
+    }
+
+    private Lane adding() {
+        Lane current = lock.isHeldByCurrentThread() ? lane : null;
+        if (current == null) {
+            throw new IllegalStateException("begin() comes first");
+        }
+        return current;
+    }
+
+    // ---- polling
+
+    @Override
+    public int poll() {
+        if (isIdle() || lock.isHeldByCurrentThread() || !polling.compareAndSet(false, true)) {
+            return 0;
+        }
+        try {
+            KernelLane byKernel = kernels;
+            return (agent == null ? 0 : agent.poll())
+                    + (byKernel == null ? 0 : byKernel.poll())
+                    + engines.poll()
+                    + hostEngines.poll();
+        } finally {
+            polling.set(false);
+        }
+    }
+
+    /// Whether nothing of a launch is under way any more. By the thread that polls.
+    boolean isOver(Launch launch) {
+        if (launch.isOver()) {
+            return true;
+        }
+        String lost = broken;
+        if (lost == null) {
+            long now = System.nanoTime();
+            if (!launch.unflagged && now - launch.askedAt < ASK_NANOS) {
+                return false;
+            }
+            launch.askedAt = now;
+            int result = query(launch.stream);
+            if (result == -CudaError.CUDA_ERROR_NOT_READY) {
+                return false;
+            }
+            if (result == 0 && (launch.unflagged || launch.isRaised())) {
+                launch.over = true;
+                return true;
+            }
+            lost = lose(result);
+        }
+        launch.failAll(lost);
+        launch.over = true;
+        return true;
+    }
+
+    /// Whether the device still lives, by one of its streams.
+    ///
+    /// @return null, or what ended everything
+    @Nullable String ask(long stream) {
+        String lost = broken;
+        if (lost == null) {
+            int result = query(stream);
+            if (result == 0 || result == -CudaError.CUDA_ERROR_NOT_READY) {
+                return null;
+            }
+            lost = lose(result);
+        }
+        return lost;
+    }
+
+    private String lose(int result) {
+        String lost =
+                result == 0
+                        ? "work on %s ended without its flag".formatted(device)
+                        : "%s failed: %s".formatted(device, CudaError.describe(result));
+        broken = lost;
+        return lost;
+    }
+
+    private int query(long stream) {
+        long before = context.enter();
+        try {
+            return CudaStreams.query(stream);
+        } finally {
+            context.exit(before);
+        }
+    }
+
+    @Override
+    public boolean isIdle() {
+        return added.get() == told.get();
+    }
+
+    boolean tryLock() {
+        return lock.tryLock();
+    }
+
+    void unlock() {
+        lock.unlock();
+    }
+
+    /// By the thread that polls.
+    void told(int jobs) {
+        told.addAndGet(jobs);
+    }
+
+    // ---- failures
+
+    /// Notes an error of the driver: one that ends the context ends the queue.
+    void note(TelpherException.NativeFailure e) {
+        if (CudaError.isSticky(e.errno())) {
+            broken = "%s failed: %s".formatted(device, message(e));
+        }
+    }
+
+    static String message(TelpherException.NativeFailure e) {
+        String message = e.getMessage();
+        return message == null ? e.toString() : message;
+    }
+
+    /// For tests: launches of kernels, and of copy engines.
+    long kernelLaunches() {
+        KernelLane byKernel = kernels;
+        return byKernel == null ? 0 : byKernel.launched();
+    }
+
+    long engineLaunches() {
+        return engines.launched() + hostEngines.launched();
+    }
+}

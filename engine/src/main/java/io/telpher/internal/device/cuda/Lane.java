@@ -1,0 +1,135 @@
+package io.telpher.internal.device.cuda;
+
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import org.jspecify.annotations.Nullable;
+
+/// Launches of one kind. What is added while `window` of them are under way is gathered and goes
+/// out together as soon as one ends, or when it is much: so the batches get as large as the load
+/// asks for and a lone job never waits.
+///
+/// The queue's lock guards it, but for [#poll].
+abstract class Lane {
+    /// Launches beyond the window that are there for what is much.
+    private static final int MORE = 8;
+
+    final CudaQueue queue;
+    private final int window;
+    private final Launch[] launches;
+    private @Nullable Launch gathering;
+
+    /// Launches that went out and whose jobs were not told yet. Changed under the lock.
+    private final AtomicInteger flying = new AtomicInteger();
+
+    /// For tests: how many ever went out.
+    private final AtomicLong launched = new AtomicLong();
+
+    /// @param streams on which the launches run in turn
+    Lane(CudaQueue queue, int window, long[] streams) {
+        this.queue = queue;
+        this.window = window;
+        // One gathers and one is told beside those that fly.
+        this.launches = new Launch[window + MORE + 2];
+        for (int i = 0; i < launches.length; i++) {
+            launches[i] = queue.newLaunch(streams[i % streams.length]);
+        }
+    }
+
+    /// Starts the work; the context is current. What fails is noted in the launch: with all jobs
+    /// failed and nothing under way, `over` is set.
+    abstract void issue(Launch launch);
+
+    /// Where jobs are gathered.
+    Launch gathering() {
+        Launch found = gathering;
+        if (found == null) {
+            found = free();
+            found.state = Launch.GATHERING;
+            gathering = found;
+        }
+        return found;
+    }
+
+    private Launch free() {
+        for (Launch launch : launches) {
+            if (launch.state == Launch.FREE) {
+                return launch;
+            }
+        }
+        throw new AssertionError("all launches are in use");
+    }
+
+    /// A job was added, or a launch ended: lets out what was gathered if its turn has come.
+    void letOut() {
+        Launch next = gathering;
+        if (next == null || next.jobs() == 0 || flying.get() >= launches.length - 2) {
+            return;
+        }
+        if (flying.get() >= window && next.bytes() < queue.tuning().gatherBytes()) {
+            int underWay = 0;
+            for (Launch launch : launches) {
+                underWay += launch.state == Launch.FLYING && !launch.isOver() ? 1 : 0;
+            }
+            if (underWay >= window) {
+                return;
+            }
+        }
+        gathering = null;
+        next.launchedAt = System.nanoTime();
+        next.askedAt = next.launchedAt;
+        next.nextSequence();
+        String broken = queue.broken();
+        if (broken != null) {
+            next.failAll(broken);
+            next.over = true;
+        } else if (next.pieces() == 0 && next.updates() == 0) {
+            next.over = true;
+        } else {
+            long before = queue.context().enter();
+            try {
+                issue(next);
+            } finally {
+                queue.context().exit(before);
+            }
+        }
+        flying.incrementAndGet();
+        launched.incrementAndGet();
+        next.state = Launch.FLYING;
+    }
+
+    /// See [CudaQueue#poll]. One thread at a time.
+    int poll() {
+        if (flying.get() == 0) {
+            return 0;
+        }
+        int ended = 0;
+        for (Launch launch : launches) {
+            if (launch.state != Launch.FLYING || !queue.isOver(launch)) {
+                continue;
+            }
+            if (!queue.tryLock()) {
+                return ended;
+            }
+            try {
+                launch.state = Launch.ENDING;
+                flying.decrementAndGet();
+                letOut();
+            } finally {
+                queue.unlock();
+            }
+            ended += launch.jobs();
+            try {
+                launch.tell();
+            } finally {
+                queue.told(launch.jobs());
+                launch.clear();
+                launch.state = Launch.FREE;
+            }
+        }
+        return ended;
+    }
+
+    long launched() {
+        return launched.get();
+    }
+}

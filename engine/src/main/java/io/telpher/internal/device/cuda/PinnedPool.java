@@ -1,0 +1,49 @@
+package io.telpher.internal.device.cuda;
+
+import io.telpher.internal.ffi.cuda.CudaMemory;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+
+/// Page-locked host memory for the tables of launches, in blocks of powers of two. Blocks go
+/// back here, never to the driver: freeing waits for everything that runs on the device.
+/// Guarded by the queue's lock.
+final class PinnedPool {
+    private static final int FLAGS =
+            CudaMemory.CU_MEMHOSTALLOC_PORTABLE | CudaMemory.CU_MEMHOSTALLOC_DEVICEMAP;
+
+    private final CudaContext context;
+    private final List<Block> spare = new ArrayList<>();
+
+    PinnedPool(CudaContext context) {
+        this.context = context;
+    }
+
+    /// A piece of page-locked memory; devices see it at the host's address.
+    ///
+    /// @param address first byte, aligned to a page
+    /// @param bytes how many
+    record Block(long address, long bytes) {}
+
+    /// Memory of at least this size, not cleared.
+    Block take(long bytes) {
+        long size = Math.max(4096, Long.highestOneBit(bytes - 1) << 1);
+        for (Iterator<Block> blocks = spare.iterator(); blocks.hasNext(); ) {
+            Block block = blocks.next();
+            if (block.bytes() == size) {
+                blocks.remove();
+                return block;
+            }
+        }
+        long before = context.enter();
+        try {
+            return new Block(CudaMemory.hostAlloc(size, FLAGS), size);
+        } finally {
+            context.exit(before);
+        }
+    }
+
+    void give(Block block) {
+        spare.add(block);
+    }
+}

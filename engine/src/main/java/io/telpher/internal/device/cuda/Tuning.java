@@ -1,0 +1,141 @@
+package io.telpher.internal.device.cuda;
+
+import io.telpher.internal.device.CopyQueue;
+import io.telpher.internal.ffi.linux.Environment;
+import org.jspecify.annotations.Nullable;
+
+/// What makes a copy, a copy engine or a kernel, and how much goes out at once. Each number has
+/// a system property, `telpher.cuda.` and the name that stands at the parameter, in bytes or
+/// pieces.
+///
+/// @param kernels `kernels`: whether kernels may copy at all; false with
+///     `NCCL_P2P_USE_CUDA_MEMCPY=1`
+/// @param cuMem `cumem`: whether memory comes from `cuMemCreate`; false with
+///     `TELPHER_CUMEM_ENABLE=0` or `NCCL_CUMEM_ENABLE=0`
+/// @param kernelBytes `kernel.bytes`: below it, a job inside a GPU or between GPUs goes by
+///     kernel. A copy engine starts in about 5 us and a kernel in 2, and both reach the rate of
+///     NVLink, so the kernel's lead is gone when a job takes some 20 us; kernels take
+///     multiprocessors from others
+/// @param kernelPiece `kernel.piece`: a job of several pieces goes by kernel below this mean
+///     size, whatever it is in all: an engine needs 1 to 2 us for each piece (0.7 to 1.1 us
+///     measured on two H200, against 2.5 us for 1 MiB at the rate of NVLink)
+/// @param hostBytes `kernel.host.bytes`: the same for jobs between a GPU and the host: over
+///     PCIe an engine has the full rate from small sizes on
+/// @param hostPiece `kernel.host.piece`: the mean size for jobs of several pieces to or from the
+///     host
+/// @param lone `kernel.lone`: whether a job of one piece that comes alone goes by kernel, too:
+///     a copy engine was there sooner (7.4 us against 10.7 for 8 bytes to another H200, 11.3
+///     against 14.3 for 1 MiB); what comes while others are under way can share a kernel's
+///     launch
+/// @param blocks `kernel.blocks`: most blocks of one launch: 64 move 1 MiB over NVLink in less
+///     than 4 us (measured with PyTorch's copies on H200); each takes a part of one
+///     multiprocessor
+/// @param blockBytes `kernel.block.bytes`: bytes for which another block is worth its start
+/// @param threads `kernel.threads`: of a block; a multiple of 32
+/// @param kernelWindow `kernel.window`: launches of kernels under way before small jobs are
+///     gathered. Two: while one copies the next is on its way
+/// @param engineWindow `engine.window`: the same for copy engines, whose launches cost nothing
+///     while they wait
+/// @param engineStreams `engine.streams`: streams of copy engines that launches go to in turn
+/// @param splitBytes `engine.split`: from this size on a piece is halved and copied on two
+///     streams; 0 for never
+/// @param gatherBytes `gather.bytes`: what is gathered goes out without waiting for the window
+///     from this size on: then it pays for its launch
+/// @param agentBytes `agent.bytes`: jobs of one piece up to this size, inside a GPU or between
+///     GPUs, go to the [Agent] while few are under way; 0 for never. It takes a
+///     multiprocessor's place while it is there, and whoever waits for the whole device waits
+///     for it, too
+/// @param agentWindow `agent.window`: jobs that it has before others are gathered for a kernel:
+///     it carries out one after the other
+/// @param agentIdle `agent.idle.us`: microseconds after which it leaves when nothing comes
+/// @param agentLife `agent.life.us`: microseconds after which it leaves in any case
+record Tuning(
+        boolean kernels,
+        boolean cuMem,
+        long kernelBytes,
+        long kernelPiece,
+        long hostBytes,
+        long hostPiece,
+        boolean lone,
+        int blocks,
+        long blockBytes,
+        int threads,
+        int kernelWindow,
+        int engineWindow,
+        int engineStreams,
+        long splitBytes,
+        long gatherBytes,
+        long agentBytes,
+        int agentWindow,
+        long agentIdle,
+        long agentLife) {
+    private static final String PREFIX = "telpher.cuda.";
+
+    /// The tuning of this process, now.
+    static Tuning current() {
+        return new Tuning(
+                number("kernels", 1, 0, 1) == 1 && !is("NCCL_P2P_USE_CUDA_MEMCPY", "1"),
+                number("cumem", 1, 0, 1) == 1
+                        && !is("TELPHER_CUMEM_ENABLE", "0")
+                        && !is("NCCL_CUMEM_ENABLE", "0"),
+                number("kernel.bytes", 8 << 20, 0, CopyQueue.LARGEST),
+                number("kernel.piece", 1 << 20, 0, CopyQueue.LARGEST),
+                number("kernel.host.bytes", 32 << 10, 0, CopyQueue.LARGEST),
+                number("kernel.host.piece", 32 << 10, 0, CopyQueue.LARGEST),
+                number("kernel.lone", 0, 0, 1) == 1,
+                (int) number("kernel.blocks", 64, 1, 1024),
+                number("kernel.block.bytes", 16 << 10, 1 << 10, 1 << 30),
+                (int) number("kernel.threads", 256, 32, 1024) / 32 * 32,
+                (int) number("kernel.window", 2, 1, 16),
+                (int) number("engine.window", 16, 1, 256),
+                (int) number("engine.streams", 2, 1, 16),
+                number("engine.split", 0, 0, Long.MAX_VALUE),
+                number("gather.bytes", 4 << 20, 1, CopyQueue.LARGEST),
+                number("agent.bytes", 0, 0, 1 << 20),
+                (int) number("agent.window", 4, 1, 16),
+                number("agent.idle.us", 2_000, 1, 1_000_000),
+                number("agent.life.us", 50_000, 1, 1_000_000));
+    }
+
+    /// Whether a kernel makes this job's copies.
+    ///
+    /// @param alone whether no other job is under way
+    boolean byKernel(CopyQueue.Way way, int pieces, long bytes, boolean alone) {
+        if (!kernels || (alone && !lone && pieces == 1)) {
+            return false;
+        }
+        boolean host = way == CopyQueue.Way.HOST;
+        if (bytes < (host ? hostBytes : kernelBytes)) {
+            return true;
+        }
+        return pieces > 1 && bytes / pieces < (host ? hostPiece : kernelPiece);
+    }
+
+    /// Blocks for a launch of this much work, as [Launch#work] counts it.
+    int blocksFor(long work) {
+        return Math.clamp(Math.ceilDiv(work, blockBytes), 1, blocks);
+    }
+
+    private static long number(String name, long unset, long least, long most) {
+        @Nullable String text = System.getProperty(PREFIX + name);
+        if (text == null) {
+            return unset;
+        }
+        try {
+            long value = Long.parseLong(text.strip());
+            if (value >= least && value <= most) {
+                return value;
+            }
+        } catch (NumberFormatException e) {
+            // Said below, with the limits.
+        }
+        throw new IllegalArgumentException(
+                "-D%s%s=%s: a number from %d to %d is needed"
+                        .formatted(PREFIX, name, text, least, most));
+    }
+
+    private static boolean is(String variable, String value) {
+        String set = Environment.getenv(variable);
+        return set != null && set.strip().equals(value);
+    }
+}

@@ -1,0 +1,245 @@
+package io.telpher.internal.device.cuda;
+
+import static java.nio.charset.StandardCharsets.US_ASCII;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.telpher.TelpherException;
+import io.telpher.internal.device.CopyQueue;
+import io.telpher.internal.device.CopyQueue.Way;
+import io.telpher.internal.device.Gpu;
+import io.telpher.internal.device.cuda.Stage.Done;
+import io.telpher.internal.ffi.cuda.FakeGpu;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Objects;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+
+/// What goes wrong in the driver, call by call: the fake makes it so. For a process of its own,
+/// as [QueueScenarios] are.
+final class FaultScenarios {
+    private static final CudaGpu HERE = Stage.gpu(0);
+    private static final int SIZE = 4096;
+    private static final byte[] BYTES = "What goes up must come down.".getBytes(US_ASCII);
+
+    private FaultScenarios() {}
+
+    /// A launch that the driver refuses fails its jobs, and no others.
+    static void refusedLaunch() {
+        try (Gpu.Allocation memory = memory()) {
+            CopyQueue queue = HERE.queue();
+            FakeGpu.setFaults("cuLaunchKernel:1:2");
+            assertThat(copy(memory)).contains("cuLaunchKernel", "OUT_OF_MEMORY");
+            FakeGpu.setFaults("");
+            assertThat(copy(memory)).isNull();
+            assertThat(queue.isIdle()).isTrue();
+            assertArrived(memory);
+        }
+    }
+
+    /// A copy that the driver refuses fails its job, not those that went out with it.
+    static void refusedCopy() {
+        try (Gpu.Allocation memory = memory()) {
+            CopyQueue queue = HERE.queue();
+            FakeGpu.setDelay(20_000);
+            Done[] jobs = new Done[4];
+            // The first one keeps the others waiting, so that they go out together.
+            FakeGpu.setFaults("cuMemcpyAsync:3:2");
+            for (int i = 0; i < jobs.length; i++) {
+                jobs[i] = new Done();
+                queue.begin(Way.LOCAL, 1, 8);
+                queue.copy(memory.address() + SIZE / 2 + 8L * i, memory.address() + 8L * i, 8);
+                queue.end(jobs[i]);
+            }
+            Stage.await(queue, jobs);
+            FakeGpu.setFaults("");
+            FakeGpu.setDelay(0);
+            assertThat(jobs[2].failure).contains("cuMemcpyAsync", "OUT_OF_MEMORY");
+            assertThat(Arrays.stream(jobs).filter(job -> job.failure != null)).hasSize(1);
+            byte[] found = FakeGpu.peek(memory.address() + SIZE / 2, 32);
+            assertThat(Arrays.copyOf(found, 16)).isEqualTo(Arrays.copyOf(BYTES, 16));
+            assertThat(Arrays.copyOfRange(found, 16, 24)).isEqualTo(new byte[8]);
+        }
+    }
+
+    /// Without its flag a launch is still waited for.
+    static void refusedFlag() {
+        try (Gpu.Allocation memory = memory()) {
+            FakeGpu.setDelay(20_000);
+            FakeGpu.setFaults("cuStreamWriteValue64:1:2");
+            assertThat(copy(memory)).isNull();
+            assertArrived(memory);
+            FakeGpu.setFaults("");
+            FakeGpu.setDelay(0);
+            assertThat(copy(memory)).isNull();
+        }
+    }
+
+    /// Jobs end after their bytes have arrived, however long the device takes.
+    static void slowDevice() {
+        try (Gpu.Allocation memory = memory()) {
+            FakeGpu.setDelay(30_000);
+            assertThat(copy(memory)).isNull();
+            assertArrived(memory);
+            FakeGpu.setDelay(0);
+        }
+    }
+
+    /// What goes wrong while work runs ends every job, now and later, and names the error.
+    static void lostContext() {
+        Gpu.Allocation memory = memory();
+        CopyQueue queue = HERE.queue();
+        FakeGpu.setDelay(5_000);
+        FakeGpu.setFaults("run.cuLaunchKernel:1:700,run.cuMemcpyAsync:1:700");
+        Done[] jobs = new Done[20];
+        for (int i = 0; i < jobs.length; i++) {
+            jobs[i] = new Done();
+            queue.begin(Way.LOCAL, 1, 8);
+            queue.copy(memory.address() + SIZE / 2, memory.address(), 8);
+            queue.end(jobs[i]);
+        }
+        Stage.await(queue, jobs);
+        // Some, on other streams, may have ended before.
+        assertThat(Arrays.stream(jobs).filter(job -> job.failure == null)).hasSizeLessThan(10);
+        assertThat(Arrays.stream(jobs).map(job -> job.failure).filter(Objects::nonNull))
+                .allMatch(failure -> failure.contains("CUDA_ERROR_ILLEGAL_ADDRESS"));
+        assertThat(copy(memory)).contains("CUDA_ERROR_ILLEGAL_ADDRESS");
+        assertThat(queue.isIdle()).isTrue();
+    }
+
+    /// A table that cannot grow fails the job that wanted it.
+    static void noRoom() {
+        try (Gpu.Allocation memory = memory()) {
+            CopyQueue queue = HERE.queue();
+            FakeGpu.setFaults("cuMemHostAlloc:1:2");
+            Done job = new Done();
+            queue.begin(Way.LOCAL, 50_000, 50_000);
+            for (int i = 0; i < 50_000; i++) {
+                queue.copy(memory.address() + SIZE / 2, memory.address(), 1);
+            }
+            queue.end(job);
+            Stage.await(queue, job);
+            FakeGpu.setFaults("");
+            assertThat(job.failure).contains("cuMemHostAlloc", "OUT_OF_MEMORY");
+            assertThat(copy(memory)).isNull();
+            assertArrived(memory);
+        }
+    }
+
+    /// Without kernels words can be set, not added to; the reason is said.
+    static void withoutKernels() {
+        try (Gpu.Allocation memory = memory()) {
+            CopyQueue queue = HERE.queue();
+            assertThat(copy(memory)).isNull();
+            assertArrived(memory);
+            HERE.update(memory.address() + 64, false, 9);
+            assertThat(Stage.getWord(HERE, memory.address() + 64)).isEqualTo(9);
+            assertThatThrownBy(() -> HERE.update(memory.address() + 64, true, 1))
+                    .hasMessageContaining("no kernels")
+                    .hasMessageContaining("NVRTC");
+            Done both = new Done();
+            queue.begin(Way.LOCAL, 1, 8);
+            queue.copy(memory.address() + 128, memory.address(), 8);
+            queue.update(memory.address() + 64, false, 10);
+            queue.end(both);
+            Stage.await(queue, both);
+            assertThat(both.failure).isNull();
+            assertThat(Stage.getWord(HERE, memory.address() + 64)).isEqualTo(10);
+        }
+    }
+
+    /// An allocation that fails half-way leaves nothing behind.
+    static void refusedAllocation() {
+        try (Gpu.Allocation memory = memory()) {
+            HERE.export(memory.address(), SIZE, Gpu.WAY_DESCRIPTOR).close();
+            String before = FakeGpu.report();
+            for (String call :
+                    List.of("cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess")) {
+                FakeGpu.setFaults(call + ":1:2");
+                assertThatThrownBy(() -> HERE.allocate(SIZE))
+                        .isInstanceOf(TelpherException.NativeFailure.class)
+                        .hasMessageContaining(call);
+                FakeGpu.setFaults("");
+                assertThat(FakeGpu.report()).as(call).isEqualTo(before);
+            }
+            FakeGpu.setFaults("cuMemExportToShareableHandle:1:304");
+            assertThatThrownBy(() -> HERE.export(memory.address(), SIZE, Gpu.WAY_DESCRIPTOR))
+                    .isInstanceOf(TelpherException.Unsupported.class)
+                    .hasMessageContaining("OPERATING_SYSTEM");
+            FakeGpu.setFaults("");
+            assertThat(FakeGpu.report()).isEqualTo(before);
+        }
+    }
+
+    /// Compiled kernels are kept, by any number of processes; a damaged file is made anew.
+    static void keptImage() throws Exception {
+        Path folder = Files.createTempDirectory("telpher-kernels");
+        try {
+            String source = "extern \"C\" __global__ void nothing() {}";
+            byte[] image = KernelImage.load(source, "sm_90", folder, 1);
+            List<Path> kept;
+            try (Stream<Path> files = Files.list(folder)) {
+                kept = files.toList();
+            }
+            assertThat(kept).hasSize(1);
+            byte[] file = Files.readAllBytes(kept.getFirst());
+            assertThat(KernelImage.load(source, "sm_90", folder, 1)).isEqualTo(image);
+            for (byte[] damaged :
+                    List.of(new byte[0], Arrays.copyOf(file, file.length - 1), new byte[500])) {
+                Files.write(kept.getFirst(), damaged);
+                assertThat(KernelImage.load(source, "sm_90", folder, 1)).isEqualTo(image);
+                assertThat(Files.readAllBytes(kept.getFirst())).isEqualTo(file);
+            }
+            IntStream.range(0, 16)
+                    .parallel()
+                    .forEach(
+                            i ->
+                                    assertThat(KernelImage.load(source, "sm_90", folder, i % 4))
+                                            .isEqualTo(image));
+            try (Stream<Path> files = Files.list(folder)) {
+                assertThat(files).hasSize(4).allMatch(path -> path.toString().endsWith(".image"));
+            }
+            // Where nothing can be kept it works all the same.
+            Path nowhere = Path.of("/proc/telpher");
+            assertThat(KernelImage.load(source, "sm_90", nowhere, 1)).isEqualTo(image);
+        } finally {
+            try (Stream<Path> files = Files.list(folder)) {
+                for (Path file : files.toList()) {
+                    Files.delete(file);
+                }
+            }
+            Files.delete(folder);
+        }
+    }
+
+    private static Gpu.Allocation memory() {
+        Gpu.Allocation memory = HERE.allocate(SIZE);
+        Stage.put(HERE, memory.address(), new byte[SIZE]);
+        Stage.put(HERE, memory.address(), BYTES);
+        return memory;
+    }
+
+    private static String copy(Gpu.Allocation memory) {
+        return Stage.copy(
+                HERE.queue(),
+                Way.LOCAL,
+                memory.address() + SIZE / 2,
+                memory.address(),
+                BYTES.length);
+    }
+
+    private static void assertArrived(Gpu.Allocation memory) {
+        assertThat(FakeGpu.peek(memory.address() + SIZE / 2, BYTES.length)).isEqualTo(BYTES);
+    }
+
+    /// Runs what the arguments name.
+    public static void main(String[] names) throws Exception {
+        for (String name : names) {
+            FaultScenarios.class.getDeclaredMethod(name).invoke(null);
+            System.out.println("ok " + name);
+        }
+    }
+}

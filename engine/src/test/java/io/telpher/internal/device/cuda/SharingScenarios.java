@@ -1,0 +1,274 @@
+package io.telpher.internal.device.cuda;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.telpher.TelpherException;
+import io.telpher.internal.device.CopyQueue;
+import io.telpher.internal.device.CopyQueue.Way;
+import io.telpher.internal.device.ExportRecord;
+import io.telpher.internal.device.Gpu;
+import io.telpher.internal.device.GpuRuntime;
+import io.telpher.internal.device.cuda.Stage.Done;
+import io.telpher.internal.ffi.linux.Descriptors;
+import io.telpher.internal.ffi.linux.Processes;
+import java.io.BufferedReader;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Objects;
+import java.util.Random;
+
+/// Memory of another process, and page-locked memory. For a process of its own; starts the
+/// other one itself. Works on real devices, too.
+final class SharingScenarios {
+    private static final CudaGpu HERE = Stage.gpu(0);
+    private static final int SIZE = 1 << 16;
+    private static final int OFFSET = 4096;
+
+    private SharingScenarios() {}
+
+    /// The other process: two allocations of device 1, one after the other, given away. Reads
+    /// lines: `print` answers with its bytes, `again` frees one and makes another.
+    private static final class Owner implements AutoCloseable {
+        private final Process process;
+        private final BufferedReader answers;
+
+        Owner(int way) throws Exception {
+            List<String> command = new ArrayList<>();
+            command.add(ProcessHandle.current().info().command().orElseThrow());
+            command.addAll(List.of("--enable-native-access=ALL-UNNAMED", "-XX:+UseSerialGC"));
+            for (String name : System.getProperties().stringPropertyNames()) {
+                if (name.startsWith("telpher.")) {
+                    command.add("-D" + name + "=" + System.getProperty(name));
+                }
+            }
+            command.addAll(List.of("-cp", System.getProperty("java.class.path")));
+            command.addAll(List.of(SharingScenarios.class.getName(), "owner", "" + way));
+            process =
+                    new ProcessBuilder(command)
+                            .redirectError(ProcessBuilder.Redirect.INHERIT)
+                            .start();
+            answers = process.inputReader(StandardCharsets.US_ASCII);
+        }
+
+        String answer() throws Exception {
+            return Objects.requireNonNull(answers.readLine(), "the owner has ended");
+        }
+
+        String ask(String line) throws Exception {
+            process.outputWriter().write(line + "\n");
+            process.outputWriter().flush();
+            return answer();
+        }
+
+        Gpu.Import open(String said) {
+            String[] words = said.split(" ");
+            int theirs = Integer.parseInt(words[1]);
+            int descriptor = -1;
+            if (theirs >= 0) {
+                int pidfd = Processes.pidfdOpen((int) process.pid());
+                descriptor = Processes.pidfdGetfd(pidfd, theirs);
+                assertThat(descriptor).isPositive();
+                int unused = Descriptors.close(pidfd);
+            }
+            try {
+                return HERE.open(process.pid(), HexFormat.of().parseHex(words[0]), descriptor);
+            } finally {
+                if (descriptor >= 0) {
+                    int unused = Descriptors.close(descriptor);
+                }
+            }
+        }
+
+        @Override
+        public void close() {
+            process.destroyForcibly();
+        }
+
+        static void run(int way) throws Exception {
+            if (way == Gpu.WAY_IPC) {
+                System.setProperty("telpher.cuda.cumem", "0");
+            }
+            CudaGpu gpu = Stage.gpu(1);
+            Gpu.Allocation memory = gpu.allocate(OFFSET + SIZE);
+            Gpu.Export export = say(gpu, memory, way);
+            BufferedReader lines =
+                    new BufferedReader(
+                            new java.io.InputStreamReader(System.in, StandardCharsets.US_ASCII));
+            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                if (line.equals("print")) {
+                    System.out.println(
+                            HexFormat.of()
+                                    .formatHex(Stage.get(gpu, memory.address() + OFFSET, SIZE)));
+                } else {
+                    export.close();
+                    memory.close();
+                    memory = gpu.allocate(OFFSET + SIZE);
+                    export = say(gpu, memory, way);
+                }
+            }
+        }
+
+        private static Gpu.Export say(CudaGpu gpu, Gpu.Allocation memory, int way) {
+            Stage.put(gpu, memory.address(), new byte[OFFSET + SIZE]);
+            // Twice: what the driver gave out is shared, and stays for the second.
+            Gpu.Export first = gpu.export(memory.address(), 16, way);
+            Gpu.Export export = gpu.export(memory.address() + OFFSET, SIZE, way);
+            first.close();
+            System.out.println(
+                    HexFormat.of().formatHex(export.record()) + " " + export.descriptor());
+            return export;
+        }
+    }
+
+    /// Bytes that are written into another process's memory are there; mappings are shared and
+    /// gone with the last user; memory that was allocated anew is never taken for the old.
+    static void descriptors() throws Exception {
+        share(Gpu.WAY_DESCRIPTOR, "cuda-cumem");
+    }
+
+    /// The same by CUDA IPC.
+    static void handles() throws Exception {
+        share(Gpu.WAY_IPC, "cuda-ipc");
+    }
+
+    private static void share(int way, String path) throws Exception {
+        try (Owner owner = new Owner(way);
+                Gpu.Allocation source = HERE.allocate(SIZE)) {
+            byte[] bytes = new byte[SIZE];
+            String said = owner.answer();
+            for (int round = 0; round < 3; round++) {
+                new Random(round).nextBytes(bytes);
+                Stage.put(HERE, source.address(), bytes);
+                Gpu.Import first = owner.open(said);
+                Gpu.Import second = owner.open(said);
+                assertThat(first.path()).isEqualTo(path);
+                assertThat(first.size()).isEqualTo(SIZE);
+                assertThat(second.address()).isEqualTo(first.address());
+                assertThat(HERE.imports().size()).isEqualTo(1);
+                first.close();
+                first.close();
+                assertThat(
+                                Stage.copy(
+                                        HERE.queue(),
+                                        Way.PEER,
+                                        second.address(),
+                                        source.address(),
+                                        SIZE))
+                        .isNull();
+                assertThat(owner.ask("print")).isEqualTo(HexFormat.of().formatHex(bytes));
+                second.close();
+                assertThat(HERE.imports().size()).isZero();
+                said = owner.ask("again");
+            }
+        }
+    }
+
+    /// A killed owner's memory can still be written: the jobs end, and the mapping can be closed.
+    static void killedOwner() throws Exception {
+        try (Owner owner = new Owner(Gpu.WAY_DESCRIPTOR);
+                Gpu.Allocation source = HERE.allocate(SIZE)) {
+            Gpu.Import memory = owner.open(owner.answer());
+            CopyQueue queue = HERE.queue();
+            Done[] jobs = new Done[64];
+            for (int i = 0; i < jobs.length; i++) {
+                jobs[i] = new Done();
+                queue.begin(Way.PEER, 1, SIZE);
+                queue.copy(memory.address(), source.address(), SIZE);
+                queue.end(jobs[i]);
+                if (i == 5) {
+                    owner.process.destroyForcibly().waitFor();
+                }
+            }
+            Stage.await(queue, jobs);
+            assertThat(jobs).allMatch(job -> job.failure == null);
+            memory.close();
+            assertThat(HERE.imports().size()).isZero();
+        }
+    }
+
+    /// What a peer says is checked before anything is mapped, and what is not so is refused.
+    static void lies() throws Exception {
+        try (Owner owner = new Owner(Gpu.WAY_DESCRIPTOR)) {
+            String said = owner.answer();
+            byte[] bytes = HexFormat.of().parseHex(said.split(" ")[0]);
+            assertThatThrownBy(() -> HERE.open(1, new byte[128], -1))
+                    .isInstanceOf(TelpherException.Unsupported.class);
+            assertThatThrownBy(() -> HERE.open(1, bytes, -1))
+                    .isInstanceOf(TelpherException.Unsupported.class)
+                    .hasMessageContaining("descriptor is missing");
+            int file = Descriptors.open("/dev/null", Descriptors.O_RDONLY, 0);
+            assertThatThrownBy(() -> HERE.open(1, bytes, file))
+                    .isInstanceOf(TelpherException.Unsupported.class)
+                    .hasMessageContaining("cannot be mapped");
+            int unused = Descriptors.close(file);
+            try (Gpu.Import honest = owner.open(said)) {
+                ExportRecord record = Objects.requireNonNull(ExportRecord.ofBytes(bytes));
+                byte[] larger =
+                        new ExportRecord(
+                                        record.way(),
+                                        record.device(),
+                                        record.allocation(),
+                                        record.allocationSize() * 2,
+                                        record.offset(),
+                                        record.size(),
+                                        record.handle())
+                                .toBytes();
+                assertThatThrownBy(() -> owner.open(HexFormat.of().formatHex(larger) + " -1"))
+                        .isInstanceOf(TelpherException.Unsupported.class);
+                assertThat(honest.size()).isEqualTo(SIZE);
+            }
+            assertThat(HERE.imports().size()).isZero();
+        }
+    }
+
+    /// The driver knows whose memory an address is; what is freed is somebody else's afterwards.
+    static void inspect() {
+        CudaRuntime runtime = CudaRuntime.INSTANCE;
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment host = arena.allocate(SIZE, 4096);
+            assertThat(runtime.inspect(host.address())).isNull();
+            Gpu.Allocation memory = HERE.allocate(SIZE);
+            GpuRuntime.Pointer found = runtime.inspect(memory.address() + 100);
+            assertThat(found).isNotNull();
+            assertThat(found.kind()).isEqualTo(GpuRuntime.Kind.DEVICE);
+            assertThat(found.device()).isEqualTo(HERE.device());
+            assertThat(found.base()).isEqualTo(memory.address());
+            assertThat(found.size()).isGreaterThanOrEqualTo(SIZE);
+            memory.close();
+            memory.close();
+            assertThat(runtime.inspect(memory.address())).isNull();
+            try (Gpu.Allocation again = HERE.allocate(SIZE)) {
+                GpuRuntime.Pointer other = runtime.inspect(again.address());
+                assertThat(other).isNotNull();
+                assertThat(other.id()).isNotEqualTo(found.id());
+            }
+            Gpu.Pin whole = HERE.pin(host.address(), SIZE);
+            Gpu.Pin part = HERE.pin(host.address() + 100, 200);
+            GpuRuntime.Pointer pinned = runtime.inspect(host.address());
+            assertThat(pinned).isNotNull();
+            assertThat(pinned.kind()).isEqualTo(GpuRuntime.Kind.PINNED);
+            whole.close();
+            whole.close();
+            assertThat(runtime.inspect(host.address())).isNotNull();
+            part.close();
+            assertThat(runtime.inspect(host.address())).isNull();
+        }
+    }
+
+    /// Runs what the arguments name, or is the other process.
+    public static void main(String[] names) throws Exception {
+        if (names[0].equals("owner")) {
+            Owner.run(Integer.parseInt(names[1]));
+            return;
+        }
+        for (String name : names) {
+            SharingScenarios.class.getDeclaredMethod(name).invoke(null);
+            System.out.println("ok " + name);
+        }
+    }
+}
