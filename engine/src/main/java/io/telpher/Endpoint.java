@@ -34,8 +34,36 @@ public interface Endpoint extends AutoCloseable {
     /// @param access what peers may do
     MemoryRegion allocate(long bytes, Access access);
 
+    /// Allocates memory of a device that peers may read and write: see [#allocate(Device, long,
+    /// Access)].
+    default MemoryRegion allocate(Device device, long bytes) {
+        return allocate(device, bytes, Access.READ_WRITE);
+    }
+
+    /// Allocates memory of a device. Opens the device: its primary context stays until the process
+    /// ends. The bytes are not cleared.
+    ///
+    /// @param device a device of this process
+    /// @param bytes more than zero
+    /// @param access what peers may do
+    /// @throws TelpherException.Unsupported when this process does not see the device
+    MemoryRegion allocate(Device device, long bytes, Access access);
+
     /// Registers the caller's memory for reading and writing by peers.
     MemoryRegion register(MemorySegment memory);
+
+    /// Registers memory of a device for reading and writing by peers: see [#register(DeviceMemory,
+    /// Access)].
+    default MemoryRegion register(DeviceMemory memory) {
+        return register(memory, Access.READ_WRITE);
+    }
+
+    /// Registers memory of a device that somebody else allocated. It must not be freed before the
+    /// region is closed: under a peer that has mapped it, that is undefined by the driver's rules.
+    ///
+    /// @param memory where it lies; [DeviceMemory#of] asks the driver
+    /// @param access what peers may do
+    MemoryRegion register(DeviceMemory memory, Access access);
 
     /// Registers the caller's memory: a native segment of a shared, automatic or global arena, or a
     /// mapped file. The same memory may be registered several times; each region is closed on its

@@ -1,6 +1,7 @@
 package io.telpher;
 
 import java.lang.foreign.MemorySegment;
+import org.jspecify.annotations.Nullable;
 
 /// Registered local memory: what transfers read from and write to, and what peers may name.
 ///
@@ -11,7 +12,22 @@ import java.lang.foreign.MemorySegment;
 public interface MemoryRegion extends AutoCloseable {
     /// @return the registered bytes; they may be read and written at any time, races are the
     ///     caller's
+    /// @throws TelpherException.Unsupported for memory of a device
     MemorySegment segment();
+
+    /// @return whose memory it is and where, or null for host memory
+    @Nullable DeviceMemory deviceMemory();
+
+    /// Copies host memory into the region, whatever memory it is, and waits for the end.
+    ///
+    /// @param at first byte in the region
+    /// @param from all of it is copied
+    /// @throws IndexOutOfBoundsException when the range does not lie inside
+    /// @throws TelpherException.StaleRegion when the region is closed
+    void copyIn(long at, MemorySegment from);
+
+    /// Copies bytes of the region into host memory; as [#copyIn].
+    void copyOut(long at, MemorySegment into);
 
     /// @return size in bytes
     long size();

@@ -1,7 +1,11 @@
 package io.telpher.spi;
 
 import io.telpher.Access;
+import io.telpher.Device;
+import io.telpher.DeviceMemory;
+import io.telpher.TelpherException;
 import java.lang.foreign.MemorySegment;
+import org.jspecify.annotations.Nullable;
 
 /// A registered region as transports see it.
 public interface LocalRegion {
@@ -11,8 +15,37 @@ public interface LocalRegion {
     /// @return which life of that index
     int generation();
 
+    /// @return size in bytes
+    default long size() {
+        return segment().byteSize();
+    }
+
     /// @return the bytes
+    /// @throws io.telpher.TelpherException.Unsupported for memory of a device
     MemorySegment segment();
+
+    /// @return whose memory it is and where, or null for host memory
+    default @Nullable DeviceMemory deviceMemory() {
+        return null;
+    }
+
+    /// @return whether Telpher allocated the memory in a way that lets it stay mapped by peers
+    ///     after it was closed: it is gone with the last mapping
+    default boolean mayLinger() {
+        return memfd() >= 0;
+    }
+
+    /// Makes a device of this process able to copy from and to the bytes. Blocks.
+    ///
+    /// @throws io.telpher.TelpherException.Unsupported when it cannot, with the reason
+    default void prepare(Device by) {
+        throw new TelpherException.Unsupported(this + ": devices do not reach it");
+    }
+
+    /// @return where the bytes begin for that device, or 0 before [#prepare]
+    default long address(Device by) {
+        return 0;
+    }
 
     /// @return what peers may do
     Access access();

@@ -1,7 +1,10 @@
 package io.telpher.spi;
 
 import io.telpher.CounterUpdate;
+import io.telpher.Device;
+import io.telpher.TelpherException;
 import java.lang.foreign.MemorySegment;
+import org.jspecify.annotations.Nullable;
 
 /// One region of a peer that this side reads and writes by itself. Thread-safe.
 ///
@@ -20,6 +23,9 @@ public interface Window extends AutoCloseable {
 
     /// The owner does not allow it, or the range lies outside.
     int DENIED = -4;
+
+    /// Result of [#join]: too many accesses are announced; later, or another way.
+    int BUSY = -5;
 
     /// @return the name of the path
     String path();
@@ -59,6 +65,43 @@ public interface Window extends AutoCloseable {
     /// @param value the value
     /// @return 0 or a reason
     int update(int ticket, long offset, CounterUpdate.Kind kind, long value);
+
+    /// @return the device whose memory this is: only devices copy from and to it, so [#write],
+    ///     [#read] and [#update] deny; or null for host memory
+    default @Nullable Device device() {
+        return null;
+    }
+
+    /// Makes a device of this process able to copy from and to the region. Blocks, on the control
+    /// executor.
+    ///
+    /// @throws io.telpher.TelpherException.Unsupported when it cannot, with the reason
+    default void prepare(Device by) {
+        throw new TelpherException.Unsupported("path " + path() + ": devices do not copy this way");
+    }
+
+    /// @return where the region begins for that device, or 0 before [#prepare]
+    default long address(Device by) {
+        return 0;
+    }
+
+    /// Checks a range that a device is to copy.
+    ///
+    /// @return 0, [#DENIED] or [#STALE]
+    default int check(long offset, long length, boolean write) {
+        return DENIED;
+    }
+
+    /// Announces copies that a device makes in the background: as [#enter], without a ticket, for
+    /// any number at a time, and ended by [#leave] on any thread.
+    ///
+    /// @return 0, [#STALE] or [#BUSY]
+    default int join() {
+        return STALE;
+    }
+
+    /// Ends what [#join] announced.
+    default void leave() {}
 
     /// Ends this window: unmaps it.
     @Override

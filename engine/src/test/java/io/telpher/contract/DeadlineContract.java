@@ -254,7 +254,9 @@ abstract class DeadlineContract extends Contract {
     /// Whether the other side can store into such memory by itself.
     private boolean isReachable(Kind kind) {
         return setting.path() == TestPath.CMA
-                || (setting.path() == TestPath.MAPPED && kind == Kind.TELPHER);
+                || (kind == Kind.TELPHER
+                        && (setting.path() == TestPath.MAPPED
+                                || setting.path() == TestPath.CUDA_CUMEM));
     }
 
     @Test

@@ -2,6 +2,7 @@ package io.telpher.contract;
 
 import io.telpher.Access;
 import io.telpher.Connection;
+import io.telpher.DeviceMemory;
 import io.telpher.Endpoint;
 import io.telpher.EndpointAddress;
 import io.telpher.EndpointOptions;
@@ -10,6 +11,7 @@ import io.telpher.MemorySlice;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
+import io.telpher.internal.ffi.cuda.FakeGpu;
 import java.io.Serializable;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -86,7 +88,10 @@ final class Participant implements AutoCloseable {
     ///
     /// @param arena owns its memory; closed after the region
     MemoryRegion keep(String name, MemoryRegion region, Arena arena) {
-        memories.put(name, new Memory(region, region.segment(), arena));
+        DeviceMemory device = region.deviceMemory();
+        MemorySegment segment =
+                device == null ? region.segment() : FakeGpu.view(device.address(), device.size());
+        memories.put(name, new Memory(region, segment, arena));
         return region;
     }
 

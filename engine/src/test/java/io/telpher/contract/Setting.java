@@ -2,6 +2,7 @@ package io.telpher.contract;
 
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import io.telpher.internal.ffi.cuda.FakeGpu;
 import java.lang.annotation.ElementType;
 import java.lang.annotation.Inherited;
 import java.lang.annotation.Retention;
@@ -9,6 +10,7 @@ import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.extension.ExtensionContext;
 import org.junit.jupiter.params.provider.Arguments;
@@ -31,7 +33,7 @@ record Setting(TestPath path, Place place) {
 
     @Override
     public String toString() {
-        return path
+        return (path.isOnGpus() ? path.name() : path.path())
                 + switch (place) {
                     case ONE -> " in one process";
                     case CHECKED -> " in one process, with checksums";
@@ -44,7 +46,9 @@ record Setting(TestPath path, Place place) {
     Peer startPeer() {
         return switch (place) {
             case ONE, CHECKED -> new LocalPeer();
-            case TWO -> PeerProcess.start();
+            case TWO ->
+                    PeerProcess.start(
+                            path.isOnGpus() ? FakeGpu.jvmArguments() : List.of(), Map.of());
             case NETNS -> {
                 assumeTrue(Namespaces.missing() == null, Namespaces.missing());
                 yield PeerProcess.start(Namespaces.contract().exec("b"));
@@ -62,7 +66,9 @@ record Setting(TestPath path, Place place) {
                 ParameterDeclarations parameters, ExtensionContext context) {
             In in = context.getRequiredTestClass().getAnnotation(In.class);
             List<Place> places = List.of(in == null ? Place.values() : in.value());
+            boolean onGpus = context.getTags().contains(FakeGpu.TAG);
             return Arrays.stream(TestPath.values())
+                    .filter(path -> path.isOnGpus() == onGpus)
                     .filter(path -> ONLY.isEmpty() || ONLY.equals(path.path()))
                     .flatMap(
                             path ->

@@ -14,7 +14,20 @@ enum TestPath {
     /// Any memory, through a shared ring.
     RING("shm-ring", List.of("shm"), List.of("shm-ring"), Place.ONE, Place.CHECKED, Place.TWO),
     /// Any memory, over sockets.
-    TCP("tcp", List.of("tcp"), List.of("tcp"), Place.values());
+    TCP("tcp", List.of("tcp"), List.of("tcp"), Place.values()),
+    /// Memory of GPUs, of both endpoints in one process. What Telpher does not allocate is the
+    /// host's on all of these paths.
+    CUDA_DIRECT(
+            "cuda-direct", List.of("shm"), List.of("cuda-direct", "self", "shm-ring"), Place.ONE),
+    /// Memory of GPUs of two processes.
+    CUDA_CUMEM(
+            "cuda-cumem", List.of("shm"), List.of("cuda-cumem", "mapped", "shm-ring"), Place.TWO),
+    /// Memory of GPUs that travels by a ring, staged at both ends. (`cuda-none` is no path; it
+    /// tells
+    /// both sides to use GPUs.)
+    CUDA_RING("shm-ring", List.of("shm"), List.of("shm-ring", "cuda-none"), Place.ONE),
+    /// Memory of GPUs that travels by sockets, staged at both ends.
+    CUDA_TCP("tcp", List.of("tcp"), List.of("tcp", "cuda-none"), Place.ONE);
 
     private final String path;
     private final List<String> transports;
@@ -40,7 +53,21 @@ enum TestPath {
 
     /// @return whether the initiator of a write or read moves the bytes without the owner's help
     boolean oneSided() {
-        return this == SELF || this == MAPPED || this == CMA;
+        return this == SELF
+                || this == MAPPED
+                || this == CMA
+                || this == CUDA_DIRECT
+                || this == CUDA_CUMEM;
+    }
+
+    /// @return whether memory that Telpher allocates is a GPU's
+    boolean isOnGpus() {
+        return compareTo(CUDA_DIRECT) >= 0;
+    }
+
+    /// @return whether an endpoint's options are those of a path on GPUs
+    static boolean isOnGpus(EndpointOptions options) {
+        return options.paths().stream().anyMatch(path -> path.startsWith("cuda-"));
     }
 
     /// @return where the path's other end can be

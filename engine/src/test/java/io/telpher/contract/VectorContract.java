@@ -214,7 +214,7 @@ abstract class VectorContract extends Contract {
         long seed = random.nextLong();
         for (int i = 0; i < form.count; i++) {
             long at = (long) i * form.piece;
-            Content.fill(local.segment(), list.offset(i), form.piece, seed, at);
+            Content.fill(here.segment("local"), list.offset(i), form.piece, seed, at);
         }
         peer.fill("remote", 0, form.extent(), STALE);
         long total = (long) form.count * form.piece;

@@ -225,7 +225,7 @@ final class ConnectionCore {
     int poll(MemorySegment into) {
         POLLS.setOpaque(this, (long) POLLS.getOpaque(this) + 1);
         long polled = keeper.poll(into);
-        settle(LaneKeeper.frames(polled));
+        settle(LaneKeeper.frames(polled) + oneSided.pollDevices());
         if (polled == 0) {
             platform.polledInVain();
         }
@@ -238,7 +238,7 @@ final class ConnectionCore {
 
     /// One turn: takes in, sends, settles.
     int turn() {
-        int frames = LaneKeeper.frames(keeper.poll(null));
+        int frames = LaneKeeper.frames(keeper.poll(null)) + oneSided.pollDevices();
         settle(frames);
         return frames;
     }
@@ -267,7 +267,7 @@ final class ConnectionCore {
                 || oneSided.hasWork()
                 || undertaker.hasWork()) {
             if (oneSided.hasWork()) {
-                oneSided.store();
+                oneSided.work();
             }
             keeper.settle();
             undertaker.bury();

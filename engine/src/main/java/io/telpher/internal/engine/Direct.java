@@ -2,15 +2,22 @@ package io.telpher.internal.engine;
 
 import io.telpher.Connection;
 import io.telpher.CounterUpdate;
+import io.telpher.Device;
+import io.telpher.DeviceMemory;
 import io.telpher.MemorySlices;
 import io.telpher.RemoteMemory;
 import io.telpher.RemoteSlices;
 import io.telpher.TelpherException;
+import io.telpher.internal.device.Runtimes;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.Window;
 import io.telpher.spi.Windows;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
+import java.util.HashSet;
+import java.util.LinkedHashSet;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.jspecify.annotations.Nullable;
 
@@ -24,6 +31,9 @@ final class Direct {
     /// Result: the window has to be opened first.
     static final int NOT_OPEN = -101;
 
+    /// Result: only a device can copy this.
+    static final int BY_DEVICE = -103;
+
     /// Copies up to this size are made without looking at deadlines.
     static final long SHORT = 256 * 1024;
 
@@ -35,6 +45,12 @@ final class Direct {
         final long key;
         volatile @Nullable Window window;
         volatile @Nullable TelpherException refusal;
+
+        /// It is a device's memory: only devices copy.
+        boolean onDevice;
+
+        /// Devices of this side that cannot reach it.
+        final Set<Device> refusing = ConcurrentHashMap.newKeySet();
 
         /// A thread is opening the window. No monitor: others wait for it no longer than they may,
         /// and in a simulation as well.
@@ -101,6 +117,10 @@ final class Direct {
 
     private final Windows windows;
     private final ConnectionCore connection;
+
+    /// What GPUs copy.
+    final DeviceCopies devices;
+
     private volatile @Nullable Slot[] slots = new Slot[16];
 
     /// What slots have counted that others stand in the place of; guarded by `this`.
@@ -109,6 +129,7 @@ final class Direct {
     Direct(Windows windows, ConnectionCore connection) {
         this.windows = windows;
         this.connection = connection;
+        this.devices = new DeviceCopies(connection, this);
     }
 
     /// Adds what short copies have done.
@@ -195,6 +216,9 @@ final class Direct {
         if (window == null) {
             return whyNot(remote);
         }
+        if (slot.onDevice || !local.isHost()) {
+            return BY_DEVICE;
+        }
         int ticket = window.enter();
         if (ticket < 0) {
             return reason(ticket);
@@ -271,7 +295,7 @@ final class Direct {
         return result;
     }
 
-    private static int reason(int status) {
+    static int reason(int status) {
         return switch (status) {
             case Window.STALE -> Connection.STALE;
             case Window.LOST -> Connection.PEER_LOST;
@@ -281,9 +305,9 @@ final class Direct {
         };
     }
 
-    /// Carries out an operation with pieces or of any length.
+    /// Carries out an operation with pieces or of any length, or has a device do it.
     ///
-    /// @return as [#copy]
+    /// @return as [#copy]; [DeviceCopies#LAUNCHED]
     int run(Operation op) {
         MemorySlices local = op.localPieces;
         RemoteSlices remote = op.remotePieces;
@@ -291,20 +315,70 @@ final class Direct {
         RegionImpl region = op.region;
         if (local == null && remote == null && only != null && region != null) {
             Slot slot = slot(only);
-            return slot == null
-                    ? whyNot(only)
-                    : copy(
-                            slot,
-                            op.kind,
-                            region,
-                            op.localOffset,
-                            only,
-                            op.remoteOffset,
-                            op.length,
-                            op);
+            int result =
+                    slot == null
+                            ? whyNot(only)
+                            : copy(
+                                    slot,
+                                    op.kind,
+                                    region,
+                                    op.localOffset,
+                                    only,
+                                    op.remoteOffset,
+                                    op.length,
+                                    op);
+            return result == BY_DEVICE ? runByDevice(op) : result;
         }
         int result = allReady(op);
-        return result == 0 ? runPieces(op) : result;
+        if (result != 0) {
+            return result;
+        }
+        return needsDevice(op) ? runByDevice(op) : runPieces(op);
+    }
+
+    /// Has a device carry out the next part of an operation.
+    ///
+    /// @return [DeviceCopies#LAUNCHED], or as [#copy]
+    int runByDevice(Operation op) {
+        Device by = devices.by(op);
+        return by == null ? NO_WINDOW : devices.launch(op, by);
+    }
+
+    /// Whether some memory of an operation is a device's. Its windows are open.
+    private boolean needsDevice(Operation op) {
+        MemorySlices local = op.localPieces;
+        RegionImpl region = op.region;
+        if (local == null) {
+            if (region != null && !region.isHost()) {
+                return true;
+            }
+        } else {
+            for (int i = 0; i < (local.isStrided() ? 1 : local.count()); i++) {
+                if (!((RegionImpl) local.region(i)).isHost()) {
+                    return true;
+                }
+            }
+        }
+        RemoteSlices remote = op.remotePieces;
+        int targets = remote == null ? 1 : remote.isStrided() ? 1 : remote.count();
+        RemoteMemory before = null;
+        for (int i = 0; i < targets; i++) {
+            RemoteMemory memory = remote == null ? op.remote : remote.memory(i);
+            if (memory != null && (before == null || !sameRegion(before, memory))) {
+                Slot slot = slot(memory);
+                if (slot != null && slot.onDevice) {
+                    return true;
+                }
+                before = memory;
+            }
+        }
+        return false;
+    }
+
+    /// Whether a device of this side cannot reach a peer's region.
+    boolean refuses(RemoteMemory memory, Device by) {
+        Slot slot = slot(memory);
+        return slot != null && slot.refusing.contains(by);
     }
 
     /// Whether windows are there for everything that an operation names.
@@ -328,46 +402,21 @@ final class Direct {
         return 0;
     }
 
-    private static boolean sameRegion(RemoteMemory a, RemoteMemory b) {
+    static boolean sameRegion(RemoteMemory a, RemoteMemory b) {
         return a.region() == b.region() && a.generation() == b.generation();
     }
 
-    /// Pieces of both sides need not be equal: each copy ends where the first of the two ends.
     private int runPieces(Operation op) {
-        MemorySlices local = op.localPieces;
-        RemoteSlices remote = op.remotePieces;
-        long done = 0;
-        int localPiece = 0;
-        int remotePiece = 0;
-        long localInside = 0;
-        long remoteInside = 0;
+        PieceWalk walk = new PieceWalk();
+        walk.start(op, 0, op.length);
         Window window = null;
         RemoteMemory entered = null;
         int ticket = -1;
         int copies = 0;
         try {
-            while (done < op.length) {
-                RemoteMemory memory;
-                long offset;
-                long n = op.length - done;
-                if (remote == null) {
-                    memory = op.remote;
-                    offset = memory == null ? 0 : memory.offset() + op.remoteOffset + done;
-                } else {
-                    memory = remote.memory(remotePiece);
-                    offset = remote.offset(remotePiece) + remoteInside;
-                    n = Math.min(n, remote.length(remotePiece) - remoteInside);
-                }
-                RegionImpl region;
-                long from;
-                if (local == null) {
-                    region = op.region;
-                    from = op.localOffset + done;
-                } else {
-                    region = (RegionImpl) local.region(localPiece);
-                    from = local.offset(localPiece) + localInside;
-                    n = Math.min(n, local.length(localPiece) - localInside);
-                }
+            while (walk.next()) {
+                RemoteMemory memory = walk.memory;
+                RegionImpl region = walk.region;
                 if (memory == null || region == null) {
                     return Connection.FAILED;
                 }
@@ -376,8 +425,7 @@ final class Direct {
                         window.exit(ticket);
                         window = null;
                     }
-                    Slot slot = slot(memory);
-                    Window next = slot == null ? null : slot.window;
+                    Window next = window(memory);
                     if (next == null) {
                         return Connection.STALE;
                     }
@@ -391,27 +439,18 @@ final class Direct {
                 if (window == null || ((++copies & 1023) == 0 && !op.goOn())) {
                     return Connection.TIMED_OUT;
                 }
-                if (n > 0) {
-                    int result =
-                            move(op.kind, window, ticket, region.segment(), from, offset, n, op);
-                    if (result != Connection.DONE) {
-                        return result;
-                    }
-                }
-                done += n;
-                if (local != null) {
-                    localInside += n;
-                    if (localInside == local.length(localPiece)) {
-                        localPiece++;
-                        localInside = 0;
-                    }
-                }
-                if (remote != null) {
-                    remoteInside += n;
-                    if (remoteInside == remote.length(remotePiece)) {
-                        remotePiece++;
-                        remoteInside = 0;
-                    }
+                int result =
+                        move(
+                                op.kind,
+                                window,
+                                ticket,
+                                region.segment(),
+                                walk.localOffset,
+                                walk.remoteOffset,
+                                walk.bytes,
+                                op);
+                if (result != Connection.DONE) {
+                    return result;
                 }
             }
             return Connection.DONE;
@@ -422,6 +461,12 @@ final class Direct {
                 window.exit(ticket);
             }
         }
+    }
+
+    /// @return the open window to a peer's region, or null
+    @Nullable Window window(RemoteMemory memory) {
+        Slot slot = slot(memory);
+        return slot == null ? null : slot.window;
     }
 
     /// Changes a counter of the peer.
@@ -456,6 +501,7 @@ final class Direct {
         RemoteMemory only = op.remote;
         CounterUpdate counter = op.counter;
         Deadline deadline = new Deadline(connection.platform, op.deadline());
+        Set<RegionImpl> here = localRegions(op);
         return () -> {
             if (only != null) {
                 open(only, deadline);
@@ -468,8 +514,71 @@ final class Direct {
             if (counter != null) {
                 open(counter.memory(), deadline);
             }
+            prepare(here, only, remote);
             then.run();
         };
+    }
+
+    private static Set<RegionImpl> localRegions(Operation op) {
+        Set<RegionImpl> regions = new HashSet<>();
+        MemorySlices pieces = op.localPieces;
+        if (pieces == null) {
+            RegionImpl region = op.region;
+            if (region != null) {
+                regions.add(region);
+            }
+        } else {
+            for (int i = 0; i < (pieces.isStrided() ? 1 : pieces.count()); i++) {
+                regions.add((RegionImpl) pieces.region(i));
+            }
+        }
+        return regions;
+    }
+
+    /// Makes the device that is to copy able to reach both sides. What it cannot reach goes by
+    /// frames.
+    private void prepare(
+            Set<RegionImpl> here, @Nullable RemoteMemory only, @Nullable RemoteSlices remote) {
+        Set<Slot> there = new LinkedHashSet<>();
+        int targets = remote == null ? 1 : remote.isStrided() ? 1 : remote.count();
+        for (int i = 0; i < targets; i++) {
+            RemoteMemory memory = remote == null ? only : remote.memory(i);
+            Slot slot = memory == null ? null : slot(memory);
+            if (slot != null && slot.window != null) {
+                there.add(slot);
+            }
+        }
+        Device by = null;
+        for (RegionImpl region : here) {
+            DeviceMemory memory = region.deviceMemory();
+            by = memory == null ? by : memory.device();
+        }
+        for (Slot slot : there) {
+            Window window = slot.window;
+            Device of = window == null ? null : window.device();
+            by = by == null && of != null ? Runtimes.copierFor(of) : by;
+        }
+        if (by == null) {
+            return;
+        }
+        for (Slot slot : there) {
+            prepare(slot, by);
+        }
+        devices.prepare(here, by);
+    }
+
+    private void prepare(Slot slot, Device by) {
+        Window window = slot.window;
+        if (window == null || slot.refusing.contains(by)) {
+            return;
+        }
+        try {
+            window.prepare(by);
+            Events.chosen(connection, window.path() + " by " + by);
+        } catch (TelpherException e) {
+            slot.refusing.add(by);
+            connection.note("path %s by %s: %s".formatted(window.path(), by, e.getMessage()));
+        }
     }
 
     private void open(RemoteMemory memory, Deadline deadline) {
@@ -495,6 +604,7 @@ final class Direct {
     private void open(Slot slot, RemoteMemory memory, Deadline deadline) {
         try {
             Window opened = windows.open(memory, deadline);
+            slot.onDevice = opened.device() != null;
             slot.window = opened;
             if (slot(memory) != slot) {
                 slot.giveBack(); // another life of the region has its place: nobody finds it

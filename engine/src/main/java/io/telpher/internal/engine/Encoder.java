@@ -306,7 +306,8 @@ final class Encoder {
 
     private long payload(Operation op, LaneState s, long at, long most) {
         long contiguous = most == 0 ? 0 : op.contiguous(at);
-        if (contiguous >= most || contiguous >= LARGE_GAP) {
+        if ((contiguous >= most || contiguous >= LARGE_GAP)
+                && (most == 0 || op.regionAt(at).isHost())) {
             long n = Math.min(contiguous, most);
             s.payload = n == 0 ? MemorySegment.NULL : op.regionAt(at).segment();
             s.payloadOffset = n == 0 ? 0 : op.offsetAt(at);

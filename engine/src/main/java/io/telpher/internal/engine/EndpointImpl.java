@@ -3,6 +3,8 @@ package io.telpher.internal.engine;
 import io.telpher.Access;
 import io.telpher.Connection;
 import io.telpher.ConnectionMetrics;
+import io.telpher.Device;
+import io.telpher.DeviceMemory;
 import io.telpher.Endpoint;
 import io.telpher.EndpointAddress;
 import io.telpher.EndpointMetrics;
@@ -371,7 +373,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
                         options.hugePages() ? SharedMemory.Pages.HUGE : SharedMemory.Pages.SMALL);
         MemorySegment segment =
                 memory == null ? Arena.ofAuto().allocate(bytes, 4096) : memory.segment();
-        return announce(regions.add(segment, access, memory));
+        return announce(regions.add(new HostMemory(segment, memory), access));
     }
 
     @Override
@@ -396,7 +398,22 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
             throw new IllegalArgumentException(
                     "this segment is read-only; peers cannot be allowed to write it");
         }
-        return announce(regions.add(memory, access, null));
+        return announce(regions.add(new HostMemory(memory, null), access));
+    }
+
+    @Override
+    public MemoryRegion allocate(Device device, long bytes, Access access) {
+        checkOpen();
+        if (bytes <= 0) {
+            throw new IllegalArgumentException("cannot allocate " + bytes + " bytes");
+        }
+        return announce(regions.add(GpuMemory.allocate(device, bytes), access));
+    }
+
+    @Override
+    public MemoryRegion register(DeviceMemory memory, Access access) {
+        checkOpen();
+        return announce(regions.add(GpuMemory.of(memory), access));
     }
 
     private MemoryRegion announce(RegionImpl region) {

@@ -96,7 +96,7 @@ final class Inbound implements Receiver {
             int type,
             int length) {
         switch (type) {
-            case Frame.WRITE -> endWrite(h, at, placement);
+            case Frame.WRITE -> endWrite(h, at, p, pAt, length, placement);
             case Frame.WRITE_PIECES -> endWritePieces(h, at, p, pAt, length);
             case Frame.TAIL -> tails.tail(h, at, p, pAt, length);
             case Frame.NOTE_PART -> tails.part(h, at, p, pAt, length);
@@ -121,14 +121,17 @@ final class Inbound implements Receiver {
         }
     }
 
-    private void endWrite(MemorySegment h, long at, Placement placement) {
+    private void endWrite(
+            MemorySegment h, long at, MemorySegment p, long pAt, int length, Placement placement) {
         int flags = Frame.flags(h, at);
         RegionImpl found = placing.region;
         int reason = placing.reason;
         if (reason == 0 && placement.discarded()) {
             reason = Connection.STALE;
         }
-        if (reason == 0 && found != null && (flags & Frame.INLINE) != 0) {
+        boolean inline = (flags & Frame.INLINE) != 0;
+        boolean buffered = length > 0 && placement.mode() == Placement.Mode.BUFFER;
+        if (reason == 0 && found != null && (inline || buffered)) {
             // The region's close takes this lane's poll token after marking it: it is either closed
             // already, or waits.
             if (!found.isOpen()) {
@@ -136,11 +139,11 @@ final class Inbound implements Receiver {
             } else {
                 reason =
                         Scatter.copy(
-                                h,
-                                at + Frame.D,
-                                found.segment(),
+                                inline ? h : p,
+                                inline ? at + Frame.D : pAt,
+                                found.memory(),
                                 Frame.field(h, at, Frame.C),
-                                Frame.count(h, at));
+                                inline ? Frame.count(h, at) : length);
             }
         }
         if (reason != 0) {

@@ -102,7 +102,7 @@ final class Matcher {
         }
         credits.messages--;
         channel.sendNext = k + 1;
-        if (op.length <= connection.eagerLimit()) {
+        if (op.length <= connection.eagerLimit() && !goesDirect(op)) {
             op.stage = Operation.Stage.MESSAGE;
         } else {
             op.stage = Operation.Stage.REQUEST;
@@ -313,7 +313,7 @@ final class Matcher {
         Arrival arrival = channel.arrivals.size() == 0 ? null : channel.arrivals.remove(k);
         if (arrival == null) {
             channel.receives.put(k, op);
-            if (op.length > connection.eagerLimit()) {
+            if (advertisesAtOnce(op)) {
                 advertise(op);
             }
             return;
@@ -425,9 +425,20 @@ final class Matcher {
         if (length > op.length) {
             channel.receives.remove(k);
             truncated(op, length, token, true);
-        } else if (op.length <= connection.eagerLimit()) {
+        } else if (!advertisesAtOnce(op)) {
             advertise(op);
         }
+    }
+
+    /// Whether a device may store the bytes where they belong: then they do not travel as a
+    /// message, which two copies with a host's help would be.
+    private boolean goesDirect(Operation op) {
+        return op.isOnDevice() && connection.oneSided.hasWindows();
+    }
+
+    /// Whether a receive is advertised when it is posted, without being asked for.
+    private boolean advertisesAtOnce(Operation op) {
+        return op.length > connection.eagerLimit() || goesDirect(op);
     }
 
     /// The peer's send ended before all its bytes came.

@@ -2,6 +2,7 @@ package io.telpher.internal.engine;
 
 import io.telpher.Access;
 import io.telpher.TelpherException;
+import io.telpher.internal.device.Runtimes;
 import io.telpher.internal.memory.SharedMemory;
 import io.telpher.internal.observe.Log;
 import io.telpher.internal.observe.MetricsPage;
@@ -42,6 +43,7 @@ final class NativePlatform extends Platform {
     /// Spins at first, then yields, then sleeps 50 microseconds at a time.
     @Override
     public void pause(int round) {
+        Runtimes.poll(); // what is waited for may be a device's copy
         if (round < 64) {
             Thread.onSpinWait();
         } else if (round < 256) {

@@ -5,7 +5,9 @@ import io.telpher.CounterUpdate;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.internal.observe.Log;
+import io.telpher.spi.Deadline;
 import io.telpher.spi.Windows;
+import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
 /// What this side does to the peer's memory by itself: short copies at once, longer ones as
@@ -18,6 +20,10 @@ import org.jspecify.annotations.Nullable;
 final class OneSided {
     /// Result of [#copyNow]: it has to be posted as an operation.
     static final int NOT_NOW = -200;
+
+    /// How long the end of a connection waits for what GPUs are copying for it: far more than a
+    /// part of a transfer takes.
+    private static final Duration COPIES_LIMIT = Duration.ofSeconds(10);
 
     /// Between two looks at regions that the peer may have closed.
     private static final long LOOK = 500_000_000;
@@ -69,6 +75,12 @@ final class OneSided {
 
     void close() {
         Direct windows = direct;
+        Deadline deadline = connection.platform.in(COPIES_LIMIT);
+        for (int round = 0; isCopying() && !deadline.passed(); round++) {
+            int unused = pollDevices();
+            takeCopied();
+            connection.platform.pause(round);
+        }
         if (windows != null) {
             windows.close();
         }
@@ -80,7 +92,28 @@ final class OneSided {
 
     /// Whether sends wait for [#store].
     boolean hasWork() {
-        return stores.isFilled();
+        Direct windows = direct;
+        return stores.isFilled() || (windows != null && windows.devices.hasEnded());
+    }
+
+    /// Whether GPUs are copying: nobody but a poll learns of their end.
+    boolean isCopying() {
+        Direct windows = direct;
+        return windows != null && windows.devices.isBusy();
+    }
+
+    /// Lets GPUs that copy move on.
+    ///
+    /// @return whether some have ended
+    int pollDevices() {
+        Direct windows = direct;
+        return windows == null ? 0 : windows.devices.poll();
+    }
+
+    /// Does what waits for a thread without lock and tokens.
+    void work() {
+        takeCopied();
+        store();
     }
 
     /// Tries a short copy without an operation.
@@ -109,7 +142,7 @@ final class OneSided {
         } finally {
             region.exit();
         }
-        if (result == Direct.NOT_OPEN || result == Direct.NO_WINDOW) {
+        if (result == Direct.NOT_OPEN || result == Direct.NO_WINDOW || result == Direct.BY_DEVICE) {
             return NOT_NOW;
         }
         if (result == Connection.PEER_LOST) {
@@ -164,6 +197,56 @@ final class OneSided {
     private void carryOut(Operation op, boolean opened) {
         Direct windows = direct;
         int result = windows == null ? Direct.NO_WINDOW : run(windows, op);
+        if (result == DeviceCopies.LAUNCHED) {
+            return;
+        }
+        if (result == Direct.NOT_OPEN && !opened && windows != null) {
+            openWindows(windows, op);
+            return;
+        }
+        conclude(op, result, "");
+    }
+
+    /// Takes up what GPUs have copied: launches the next parts, or goes on with the operations.
+    /// Without lock and tokens.
+    private void takeCopied() {
+        Direct windows = direct;
+        DeviceJob job = windows == null ? null : windows.devices.takeEnded();
+        while (job != null && windows != null) {
+            DeviceJob after = job.next; // the job may be launched again at once
+            Operation op = job.op;
+            String failure = job.failure;
+            job.next = null;
+            if (failure == null) {
+                op.copied += job.bytes;
+            }
+            int result = failure == null ? Connection.DONE : Connection.FAILED;
+            if (failure == null && op.copied < op.length) {
+                result = op.goOn() ? runPart(windows, op) : Connection.TIMED_OUT;
+            }
+            if (result != DeviceCopies.LAUNCHED) {
+                conclude(op, result, failure == null ? "" : failure);
+            }
+            windows.devices.handled();
+            job = after;
+        }
+    }
+
+    private static int runPart(Direct windows, Operation op) {
+        try {
+            return windows.runByDevice(op);
+        } catch (RuntimeException e) {
+            Log.error("a copy by a device failed", e);
+            return Connection.FAILED;
+        }
+    }
+
+    /// A copy through windows is over: goes on with its operation.
+    ///
+    /// @param detail why it failed, for people; may be empty
+    private void conclude(Operation op, int copied, String detail) {
+        Direct windows = direct;
+        int result = copied;
         CounterUpdate counter = op.counter;
         boolean counted = false;
         if (result == Connection.DONE && counter != null && windows != null) {
@@ -173,10 +256,6 @@ final class OneSided {
             } else if (update != Direct.NO_WINDOW) {
                 result = update;
             }
-        }
-        if (result == Direct.NOT_OPEN && !opened && windows != null) {
-            openWindows(windows, op);
-            return;
         }
         lock.lock();
         try {
@@ -223,7 +302,12 @@ final class OneSided {
                 endings.revoke(
                         op,
                         result,
-                        result == Connection.TIMED_OUT ? "" : "path " + pathTo(firstRemote(op)));
+                        result == Connection.TIMED_OUT
+                                ? ""
+                                : "path %s%s"
+                                        .formatted(
+                                                pathTo(firstRemote(op)),
+                                                detail.isEmpty() ? "" : ": " + detail));
             }
         } finally {
             lock.unlock();
@@ -309,7 +393,7 @@ final class OneSided {
 
     /// Stores what waits to be stored, without lock and tokens. The progress thread, which serves
     /// all connections, leaves long copies to another thread.
-    void store() {
+    private void store() {
         Operation op;
         int generation = 0;
         lock.lock();

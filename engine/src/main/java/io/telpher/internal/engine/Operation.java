@@ -134,8 +134,14 @@ final class Operation implements Window.Guard {
     int unconfirmed;
     long confirmedBytes;
 
-    /// A thread is copying through a window right now.
+    /// A thread or a device is copying through a window right now.
     boolean copying;
+
+    /// Bytes that a device has copied; touched by whoever has to do with `copying`.
+    long copied;
+
+    /// The copies that a device makes for this slot; made once.
+    @Nullable DeviceJob job;
 
     /// The peer has to hear that this send has ended, when it does not copy any more.
     boolean abortOwed;
@@ -284,6 +290,11 @@ final class Operation implements Window.Guard {
         return (RegionImpl) pieces.region(pieces.pieceAt(at));
     }
 
+    /// Whether local memory is a device's, at least at the beginning.
+    boolean isOnDevice() {
+        return (region != null || localPieces != null) && length > 0 && !regionAt(0).isHost();
+    }
+
     /// Where a position of the stream lies in its region.
     long offsetAt(long at) {
         MemorySlices pieces = localPieces;
@@ -307,11 +318,11 @@ final class Operation implements Window.Guard {
     private void copy(long at, MemorySegment other, long offset, long bytes, boolean out) {
         MemorySlices pieces = localPieces;
         if (pieces == null) {
-            MemorySegment own = regionAt(at).segment();
+            RegionMemory own = regionAt(at).memory();
             if (out) {
-                MemorySegment.copy(own, localOffset + at, other, offset, bytes);
+                own.copyOut(localOffset + at, other, offset, bytes);
             } else {
-                MemorySegment.copy(other, offset, own, localOffset + at, bytes);
+                own.copyIn(localOffset + at, other, offset, bytes);
             }
             return;
         }
@@ -321,12 +332,12 @@ final class Operation implements Window.Guard {
         long other0 = offset;
         while (left > 0) {
             long n = Math.min(left, pieces.length(piece) - inside);
-            MemorySegment own = pieces.region(piece).segment();
+            RegionMemory own = ((RegionImpl) pieces.region(piece)).memory();
             long from = pieces.offset(piece) + inside;
             if (out) {
-                MemorySegment.copy(own, from, other, other0, n);
+                own.copyOut(from, other, other0, n);
             } else {
-                MemorySegment.copy(other, other0, own, from, n);
+                own.copyIn(from, other, other0, n);
             }
             other0 += n;
             left -= n;
@@ -375,6 +386,7 @@ final class Operation implements Window.Guard {
         unconfirmed = 0;
         confirmedBytes = 0;
         copying = false;
+        copied = 0;
         abortOwed = false;
         letGo = false;
         asking = false;

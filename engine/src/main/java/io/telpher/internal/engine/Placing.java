@@ -51,7 +51,7 @@ final class Placing {
                     if (!fits(offset, bytes, found.size())) {
                         reason = Connection.DENIED;
                     } else if (length > 0) {
-                        placement.into(found.segment(), offset, found);
+                        into(placement, found, offset, found);
                     }
                 }
                 region = found;
@@ -95,6 +95,15 @@ final class Placing {
             }
         }
         return true;
+    }
+
+    /// Straight to its place, or into the lane's buffer where the host cannot write the place.
+    private static void into(Placement placement, RegionImpl region, long offset, Object owner) {
+        if (region.isHost()) {
+            placement.into(region.segment(), offset, owner);
+        } else {
+            placement.buffer();
+        }
     }
 
     static boolean fits(long offset, long length, long size) {
@@ -148,7 +157,7 @@ final class Placing {
                     return;
                 }
                 if (op.contiguous(position) >= length) {
-                    placement.into(op.regionAt(position).segment(), op.offsetAt(position), op);
+                    into(placement, op.regionAt(position), op.offsetAt(position), op);
                 } else {
                     placement.buffer();
                 }

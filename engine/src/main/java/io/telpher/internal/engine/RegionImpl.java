@@ -1,13 +1,15 @@
 package io.telpher.internal.engine;
 
 import io.telpher.Access;
+import io.telpher.Device;
+import io.telpher.DeviceMemory;
 import io.telpher.MemoryRegion;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
-import io.telpher.internal.memory.SharedMemory;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.LocalRegion;
 import java.lang.foreign.MemorySegment;
+import java.util.Objects;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 
@@ -17,10 +19,13 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
     private static final int CLOSED = 1 << 30;
 
     private final EndpointImpl endpoint;
-    private final MemorySegment segment;
+    private final RegionMemory memory;
+
+    /// The bytes, or null when only a device can follow their address.
+    private final @Nullable MemorySegment host;
+
     private final long size;
     private final Access access;
-    private final @Nullable SharedMemory shared;
     private final int index;
     private final int generation;
     private final long key;
@@ -35,17 +40,16 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
 
     RegionImpl(
             EndpointImpl endpoint,
-            MemorySegment segment,
+            RegionMemory memory,
             Access access,
-            @Nullable SharedMemory shared,
             int index,
             int generation,
             long key) {
         this.endpoint = endpoint;
-        this.segment = segment;
-        this.size = segment.byteSize();
+        this.memory = memory;
+        this.host = memory.host();
+        this.size = memory.size();
         this.access = access;
-        this.shared = shared;
         this.index = index;
         this.generation = generation;
         this.key = key;
@@ -76,9 +80,71 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
         return key;
     }
 
+    /// @return whether the host can follow the address of its bytes
+    boolean isHost() {
+        return host != null;
+    }
+
+    RegionMemory memory() {
+        return memory;
+    }
+
     @Override
     public MemorySegment segment() {
-        return segment;
+        MemorySegment bytes = host;
+        if (bytes == null) {
+            throw new TelpherException.Unsupported(
+                    this
+                            + " has no segment: the host cannot follow a device's addresses; use"
+                            + " copyIn, copyOut or deviceMemory");
+        }
+        return bytes;
+    }
+
+    @Override
+    public @Nullable DeviceMemory deviceMemory() {
+        return memory.device();
+    }
+
+    @Override
+    public boolean mayLinger() {
+        return memory.mayLinger();
+    }
+
+    @Override
+    public void prepare(Device by) {
+        memory.prepare(by);
+    }
+
+    @Override
+    public long address(Device by) {
+        return memory.address(by);
+    }
+
+    @Override
+    public void copyIn(long at, MemorySegment from) {
+        move(at, from.byteSize(), () -> memory.copyIn(at, from, 0, from.byteSize()));
+    }
+
+    @Override
+    public void copyOut(long at, MemorySegment into) {
+        move(at, into.byteSize(), () -> memory.copyOut(at, into, 0, into.byteSize()));
+    }
+
+    private void move(long at, long bytes, Runnable copy) {
+        Objects.checkFromIndexSize(at, bytes, size);
+        if (!enter()) {
+            throw new TelpherException.StaleRegion(this + " is closed");
+        }
+        try {
+            if (bytes > 0) {
+                copy.run();
+            }
+        } catch (IllegalStateException e) {
+            throw e.getCause() instanceof TelpherException cause ? cause : e;
+        } finally {
+            exit();
+        }
     }
 
     @Override
@@ -113,7 +179,7 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
 
     @Override
     public int memfd() {
-        return shared == null ? -1 : shared.memfd();
+        return memory.memfd();
     }
 
     /// One thread at a time; the others wait for it, without the monitor.
@@ -168,9 +234,7 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
                             .formatted(index, generation, users.get() - CLOSED));
         }
         endpoint.regions().remove(this);
-        if (shared != null) {
-            shared.close();
-        }
+        memory.close();
     }
 
     /// Waits until no operation of this process is inside.
@@ -188,11 +252,6 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
     @Override
     public String toString() {
         return "MemoryRegion[%d.%d, %d bytes, %s, %s]"
-                .formatted(
-                        index,
-                        generation,
-                        size,
-                        access,
-                        shared == null ? "foreign memory" : "shared memory of " + shared.detail());
+                .formatted(index, generation, size, access, memory.text());
     }
 }

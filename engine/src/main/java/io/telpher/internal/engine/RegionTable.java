@@ -2,8 +2,6 @@ package io.telpher.internal.engine;
 
 import io.telpher.Access;
 import io.telpher.RemoteMemory;
-import io.telpher.internal.memory.SharedMemory;
-import java.lang.foreign.MemorySegment;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
@@ -30,8 +28,7 @@ final class RegionTable {
         this.endpoint = endpoint;
     }
 
-    synchronized RegionImpl add(
-            MemorySegment segment, Access access, @Nullable SharedMemory shared) {
+    synchronized RegionImpl add(RegionMemory memory, Access access) {
         int index;
         if (!free.isEmpty()) {
             index = free.removeFirst();
@@ -53,14 +50,13 @@ final class RegionTable {
         do {
             key = endpoint.platform().random().nextLong();
         } while (key == 0);
-        RegionImpl region =
-                new RegionImpl(endpoint, segment, access, shared, index, generation, key);
+        RegionImpl region = new RegionImpl(endpoint, memory, access, index, generation, key);
         @Nullable RegionImpl[] array = regions;
         array[index] = region;
         regions = array; // publishes the element
         count++;
         bytes += region.size();
-        sharedBytes += shared == null ? 0 : region.size();
+        sharedBytes += memory.memfd() < 0 ? 0 : region.size();
         Events.registered(region);
         return region;
     }

@@ -10,9 +10,9 @@ final class Scatter {
     private Scatter() {}
 
     /// @return 0, or why the frame is refused
-    static int copy(MemorySegment from, long at, MemorySegment to, long offset, long length) {
+    static int copy(MemorySegment from, long at, RegionMemory to, long offset, long length) {
         try {
-            MemorySegment.copy(from, at, to, offset, length);
+            to.copyIn(offset, from, at, length);
             return 0;
         } catch (IllegalStateException e) {
             return Connection.STALE; // the owner closed the arena under its region
@@ -41,7 +41,7 @@ final class Scatter {
             return Connection.DENIED;
         }
         long from = pAt + Frame.STRIDED_TABLE;
-        MemorySegment to = found.segment();
+        RegionMemory to = found.memory();
         for (int i = 0; i < count; i++) {
             int result = copy(p, from, to, offset, piece);
             if (result != 0) {
@@ -63,7 +63,7 @@ final class Scatter {
         }
         long left = length - table;
         long from = pAt + table;
-        MemorySegment to = found.segment();
+        RegionMemory to = found.memory();
         for (int i = 0; i < count; i++) {
             long offset = p.get(Frame.LONG, pAt + (long) i * Frame.PIECE);
             long n = p.get(Frame.LONG, pAt + (long) i * Frame.PIECE + 8);

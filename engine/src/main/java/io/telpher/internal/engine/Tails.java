@@ -1,17 +1,15 @@
 package io.telpher.internal.engine;
 
 import io.telpher.Connection;
+import io.telpher.CounterUpdate;
 import io.telpher.internal.wire.Frame;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import java.lang.invoke.VarHandle;
 import org.jspecify.annotations.Nullable;
 
 /// What follows the bytes of a write: counter updates and notifications, large ones in parts. Used
 /// under the poll token of the lane that it belongs to, without the connection's lock.
 final class Tails {
-    private static final VarHandle WORD =
-            ValueLayout.JAVA_LONG.withOrder(java.nio.ByteOrder.nativeOrder()).varHandle();
 
     /// Credits of notifications that went past the queue are given back together.
     private static final int MOST_OWED = Credits.NOTE_BYTES / 8;
@@ -157,16 +155,11 @@ final class Tails {
 
     private static int count(RegionImpl found, long offset, int flags, long value) {
         try {
-            MemorySegment segment = found.segment();
-            if ((segment.address() + offset & 7) != 0) {
-                return Connection.DENIED;
-            }
-            if ((flags & Frame.COUNTER_ADD) != 0) {
-                long unused = (long) WORD.getAndAdd(segment, offset, value);
-            } else {
-                WORD.setRelease(segment, offset, value);
-            }
-            return 0;
+            CounterUpdate.Kind kind =
+                    (flags & Frame.COUNTER_ADD) != 0
+                            ? CounterUpdate.Kind.ADD
+                            : CounterUpdate.Kind.SET;
+            return found.memory().update(offset, kind, value) ? 0 : Connection.DENIED;
         } catch (IllegalStateException e) {
             return Connection.STALE;
         }

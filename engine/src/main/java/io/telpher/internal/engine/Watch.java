@@ -46,6 +46,9 @@ final class Watch {
     }
 
     private boolean parkAll(Sources sources) {
+        if (connection.oneSided.isCopying()) {
+            return false; // no event tells of the end of what GPUs copy
+        }
         for (LaneState s : connection.lanes.all()) {
             if (s.dead) {
                 continue;

@@ -2,8 +2,12 @@ package io.telpher.internal.transport.shm;
 
 import io.telpher.Access;
 import io.telpher.CounterUpdate;
+import io.telpher.Device;
 import io.telpher.RemoteMemory;
+import io.telpher.internal.device.Gpu;
+import io.telpher.internal.device.Runtimes;
 import io.telpher.internal.ffi.linux.Memory;
+import io.telpher.spi.LocalRegion;
 import java.lang.foreign.MemorySegment;
 import org.jspecify.annotations.Nullable;
 
@@ -20,10 +24,17 @@ final class DirectWindow extends ShmWindow {
 
     private final MemorySegment target;
 
+    /// The owner's region when it lives in this process, which page-locks its memory itself.
+    private final @Nullable LocalRegion own;
+
+    /// Held while devices copy from and to it; written under this.
+    private volatile Gpu.@Nullable Pin pin;
+
     /// What is unmapped at the end; null for memory that belongs to the owner.
     private final @Nullable Mapping mapping;
 
     /// @param target the region's bytes
+    /// @param own the owner's region when it lives in this process, else null
     /// @param mapping what is unmapped at the end, or null
     DirectWindow(
             ShmWindows owner,
@@ -32,9 +43,11 @@ final class DirectWindow extends ShmWindow {
             RemoteMemory memory,
             Access access,
             MemorySegment target,
+            @Nullable LocalRegion own,
             @Nullable Mapping mapping) {
         super(owner, link, path, memory, access, target.byteSize());
         this.target = target;
+        this.own = own;
         this.mapping = mapping;
     }
 
@@ -109,7 +122,28 @@ final class DirectWindow extends ShmWindow {
     }
 
     @Override
-    void unmap() {
+    public synchronized void prepare(Device by) {
+        LocalRegion region = own;
+        if (region != null) {
+            region.prepare(by);
+        } else if (pin == null) {
+            pin = Runtimes.open(by).pin(target.address(), target.byteSize());
+        }
+    }
+
+    @Override
+    public long address(Device by) {
+        LocalRegion region = own;
+        return region != null ? region.address(by) : pin == null ? 0 : target.address();
+    }
+
+    @Override
+    synchronized void unmap() {
+        Gpu.Pin held = pin;
+        if (held != null) {
+            pin = null;
+            held.close();
+        }
         if (mapping != null) {
             mapping.close();
         }

@@ -1,5 +1,6 @@
 package io.telpher.internal.transport.shm;
 
+import io.telpher.internal.device.Runtimes;
 import java.lang.foreign.MemorySegment;
 
 /// An importer's announcements on one link: 64 slots on cache lines of their own, 8 words each. A
@@ -30,17 +31,29 @@ final class HazardPage {
     ///
     /// @return the ticket: which word it took
     static int enter(MemorySegment page, long announcement) {
-        int first = ((int) Thread.currentThread().threadId() * WORDS_PER_SLOT) & (WORDS - 1);
         while (true) {
-            for (int i = 0; i < WORDS; i++) {
-                int word = (first + i) & (WORDS - 1);
-                if (Words.WORD.compareAndSet(page, (long) word << 3, 0L, announcement)) {
-                    return word;
-                }
+            int word = tryEnter(page, announcement);
+            if (word >= 0) {
+                return word;
             }
-            // 512 accesses at once: each ends within a slice.
+            // 512 accesses at once: each ends within a slice, or with a device's copy.
+            Runtimes.poll();
             Thread.yield();
         }
+    }
+
+    /// The same without waiting.
+    ///
+    /// @return the ticket, or -1 when all words are taken
+    static int tryEnter(MemorySegment page, long announcement) {
+        int first = ((int) Thread.currentThread().threadId() * WORDS_PER_SLOT) & (WORDS - 1);
+        for (int i = 0; i < WORDS; i++) {
+            int word = (first + i) & (WORDS - 1);
+            if (Words.WORD.compareAndSet(page, (long) word << 3, 0L, announcement)) {
+                return word;
+            }
+        }
+        return -1;
     }
 
     /// Ends an access: everything done in it comes before.

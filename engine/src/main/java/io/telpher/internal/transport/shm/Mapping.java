@@ -73,6 +73,18 @@ final class Mapping implements AutoCloseable {
         return new Mapping(address, bytes, fd, arena);
     }
 
+    /// @return another descriptor of the same file, the caller's; -1 for none
+    static int duplicate(int fd) {
+        if (fd < 0) {
+            return -1;
+        }
+        int copy = Descriptors.fcntl(fd, Descriptors.F_DUPFD_CLOEXEC, 0);
+        if (copy < 0) {
+            throw failure("fcntl(F_DUPFD_CLOEXEC)", copy);
+        }
+        return copy;
+    }
+
     /// @return descriptor of a new file, not sealed yet
     static int createFile(String name, long bytes) {
         int fd = Memory.memfdCreate(name, Memory.MFD_CLOEXEC | Memory.MFD_ALLOW_SEALING);

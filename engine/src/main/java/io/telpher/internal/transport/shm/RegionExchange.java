@@ -5,6 +5,7 @@ import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import io.telpher.Access;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
+import io.telpher.internal.device.ExportRecord;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.linux.FdPassing;
 import io.telpher.internal.ffi.linux.Poll;
@@ -14,6 +15,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.Arrays;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
@@ -26,11 +28,18 @@ import org.jspecify.annotations.Nullable;
 /// question  0 type 1   1 wanted paths (bits)   4 number (4)   8 region (4)   12 generation (4)
 ///           16 key (8)
 /// answer    0 type 2   1 status   2 path (bit)   3 access   4 number (4)   8 size (8)
-///           16 address (8); for MAPPED the region's memfd goes along
+///           16 address (8); for MAPPED the region's memfd goes along; for CUMEM and IPC 128 bytes
+///           follow, an ExportRecord, for CUMEM with the allocation's descriptor
+/// revoked   0 type 3   8 region (4)   12 generation (4)       owner to importer
+/// released  0 type 4   8 region (4)   12 generation (4)       importer to owner
 /// ```
 ///
-/// Questions are answered on the progress thread, which never waits: an answer for which the socket
-/// has no room is dropped, and the peer's question runs into its deadline.
+/// Memory of a GPU that was given out has to be unmapped by the importer before it is free: its
+/// owner asks for that (`revoked`), and hears when it is so (`released`), also when it did not
+/// ask. Only peers that asked for `CUMEM` or `IPC` get these messages, so older ones never do.
+///
+/// Questions are answered on the progress thread, which never waits: an answer for which the
+/// socket has no room is dropped, and the peer's question runs into its deadline.
 final class RegionExchange {
     /// Map the owner's memfd.
     static final int MAPPED = 1;
@@ -38,9 +47,20 @@ final class RegionExchange {
     /// Copy by `process_vm_writev` and `process_vm_readv`.
     static final int CMA = 2;
 
+    /// Map memory of a GPU by a descriptor of its allocation.
+    static final int CUMEM = 4;
+
+    /// Map memory of a GPU by a legacy IPC handle.
+    static final int IPC = 8;
+
+    /// Any of these.
+    static final int GPU = CUMEM | IPC;
+
     private static final int MESSAGE = 64;
     private static final byte QUESTION = 1;
     private static final byte ANSWER = 2;
+    private static final byte REVOKED = 3;
+    private static final byte RELEASED = 4;
 
     /// Most messages read at once, so that a flood does not keep the progress thread.
     private static final int BATCH = 16;
@@ -66,8 +86,11 @@ final class RegionExchange {
 
     private @Nullable Answer answer;
 
+    /// The region that is asked for, as an announcement, or 0.
+    private long asking;
+
     // Progress thread only: the message that is coming in.
-    private final byte[] incoming = new byte[MESSAGE];
+    private final byte[] incoming = new byte[MESSAGE + ExportRecord.MAX];
     private int received;
     private int incomingDescriptor = -1;
 
@@ -86,15 +109,24 @@ final class RegionExchange {
         /// The key is wrong, or peers may do nothing with it.
         DENIED,
         /// None of the wanted paths leads there.
-        NO_PATH
+        NO_PATH,
+        /// It is memory of a device, and none of the wanted paths leads there.
+        DEVICE
     }
 
     /// An answer.
     ///
-    /// @param path [#MAPPED] or [#CMA]
-    /// @param descriptor the region's memfd, the receiver's to close, or -1
+    /// @param path [#MAPPED], [#CMA], [#CUMEM] or [#IPC]
+    /// @param descriptor the region's memfd or allocation, the receiver's to close, or -1
+    /// @param record what tells of a GPU's memory, else empty
     record Answer(
-            Status status, int path, Access access, long size, long address, int descriptor) {}
+            Status status,
+            int path,
+            Access access,
+            long size,
+            long address,
+            int descriptor,
+            byte[] record) {}
 
     /// Asks for a region. Blocks, at most until the deadline.
     ///
@@ -121,6 +153,7 @@ final class RegionExchange {
         try {
             number = number == Integer.MAX_VALUE ? 1 : number + 1;
             awaited = number;
+            asking = HazardPage.announcement(memory.region(), memory.generation());
             answer = null;
             ByteBuffer out = message(QUESTION, paths, 0, 0, number);
             out.putInt(memory.region()).putInt(memory.generation()).putLong(memory.key());
@@ -156,6 +189,7 @@ final class RegionExchange {
             throw new TelpherException.Cancelled("interrupted while opening " + memory);
         } finally {
             awaited = 0;
+            asking = 0;
             answer = null;
             state.unlock();
         }
@@ -188,7 +222,7 @@ final class RegionExchange {
             if (bytes <= 0) {
                 return false;
             }
-            if (received == MESSAGE) {
+            if (received == expected()) {
                 received = 0;
                 int descriptor = incomingDescriptor;
                 incomingDescriptor = -1;
@@ -200,11 +234,18 @@ final class RegionExchange {
         return true;
     }
 
+    /// @return bytes of the message that is coming in, as far as is known
+    private int expected() {
+        return received >= MESSAGE && incoming[0] == ANSWER && (incoming[2] & GPU) != 0
+                ? MESSAGE + ExportRecord.MAX
+                : MESSAGE;
+    }
+
     /// Reads at most to the end of the current message, so that a descriptor that arrives is this
     /// message's.
     private long readSome() {
         try (Arena arena = Arena.ofConfined()) {
-            MemorySegment into = arena.allocate(MESSAGE - received);
+            MemorySegment into = arena.allocate(expected() - received);
             FdPassing.Received got = FdPassing.receive(socket, into, 1);
             if (got.descriptors().length > 0) {
                 Mapping.closeDescriptor(incomingDescriptor);
@@ -233,7 +274,45 @@ final class RegionExchange {
             return true;
         }
         Mapping.closeDescriptor(descriptor);
+        if (type == REVOKED) {
+            int index = in.getInt(8);
+            int generation = in.getInt(12);
+            endpoint.context().control().execute(() -> link.revoked(index, generation));
+            return true;
+        }
+        if (type == RELEASED) {
+            link.released(HazardPage.announcement(in.getInt(8), in.getInt(12)));
+            return true;
+        }
         return false;
+    }
+
+    /// @return whether somebody asks for that region right now: whoever does finds it closed
+    boolean isAsking(int index, int generation) {
+        state.lock();
+        try {
+            return asking == HazardPage.announcement(index, generation);
+        } finally {
+            state.unlock();
+        }
+    }
+
+    /// Tells the owner that nothing of a GPU's region is mapped here any more.
+    void released(int index, int generation) {
+        tell(RELEASED, index, generation);
+    }
+
+    /// Asks the importer to unmap a GPU's region.
+    void revoke(int index, int generation) {
+        tell(REVOKED, index, generation);
+    }
+
+    /// A message that the kernel has no room for is lost: closing the region takes until its
+    /// deadline then, and tells it again when it is tried again.
+    private void tell(byte type, int index, int generation) {
+        ByteBuffer out = message(type, 0, 0, 0, 0);
+        out.putInt(index).putInt(generation);
+        link.transmit(() -> transmit(out.array(), -1));
     }
 
     /// Gives an answer to whoever waits for it; nobody may, when it comes late.
@@ -257,7 +336,11 @@ final class RegionExchange {
                                 Access.values()[access],
                                 in.getLong(8),
                                 in.getLong(16),
-                                descriptor);
+                                descriptor,
+                                (in.get(2) & GPU) != 0
+                                        ? Arrays.copyOfRange(
+                                                incoming, MESSAGE, MESSAGE + ExportRecord.MAX)
+                                        : new byte[0]);
                 used = true;
                 changed.signalAll();
             }
@@ -282,16 +365,26 @@ final class RegionExchange {
                             export.access().ordinal(),
                             asked);
             out.putLong(export.size()).putLong(export.address());
-            long unused = transmit(out.array(), export.memfd());
+            byte[] all = Arrays.copyOf(out.array(), MESSAGE + export.record().length);
+            System.arraycopy(export.record(), 0, all, MESSAGE, export.record().length);
+            long unused = transmit(all, export.descriptor());
         }
     }
 
     /// What the owner gives out.
     ///
-    /// @param memfd the region's, or -1
-    record Export(Status status, int path, Access access, long size, long address, int memfd) {
+    /// @param descriptor the region's memfd or allocation, or -1
+    /// @param record what tells of a GPU's memory, else empty
+    record Export(
+            Status status,
+            int path,
+            Access access,
+            long size,
+            long address,
+            int descriptor,
+            byte[] record) {
         static Export refusal(Status status) {
-            return new Export(status, 0, Access.NONE, 0, 0, -1);
+            return new Export(status, 0, Access.NONE, 0, 0, -1, new byte[0]);
         }
     }
 
@@ -307,7 +400,7 @@ final class RegionExchange {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment all = arena.allocateFrom(JAVA_BYTE, bytes);
             return descriptor < 0
-                    ? Sockets.send(socket, all, MESSAGE, Sockets.MSG_NOSIGNAL)
+                    ? Sockets.send(socket, all, bytes.length, Sockets.MSG_NOSIGNAL)
                     : FdPassing.send(socket, all, descriptor);
         }
     }

@@ -1,8 +1,12 @@
 package io.telpher.internal.transport.shm;
 
 import io.telpher.Access;
+import io.telpher.DeviceMemory;
 import io.telpher.TelpherException;
+import io.telpher.internal.device.Gpu;
+import io.telpher.internal.device.Runtimes;
 import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.observe.Log;
 import io.telpher.spi.Channel;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.EndpointContext;
@@ -24,6 +28,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /// One endpoint's share: its listener, its table of regions, its links.
@@ -50,6 +55,9 @@ final class ShmEndpoint implements TransportEndpoint {
     /// Announcements of the regions that endpoints of this process were given: nobody can take
     /// those away from a thread that is inside.
     private final Set<Long> lent = ConcurrentHashMap.newKeySet();
+
+    /// What other processes get of the regions of GPUs, by announcement.
+    private final ConcurrentHashMap<Long, Gpu.Export> gpuExports = new ConcurrentHashMap<>();
 
     /// Guarded by [#exports]: the table of regions is unmapped after that.
     private boolean closed;
@@ -211,6 +219,9 @@ final class ShmEndpoint implements TransportEndpoint {
         if (!access.canRead() && !access.canWrite()) {
             return RegionExchange.Export.refusal(RegionExchange.Status.DENIED);
         }
+        if (region.deviceMemory() != null) {
+            return exportGpu(region, paths, link);
+        }
         MemorySegment segment = region.segment();
         boolean mapped = (paths & RegionExchange.MAPPED) != 0 && allows("mapped");
         if (mapped && region.memfd() >= 0) {
@@ -220,7 +231,8 @@ final class ShmEndpoint implements TransportEndpoint {
                     access,
                     segment.byteSize(),
                     0,
-                    region.memfd());
+                    region.memfd(),
+                    new byte[0]);
         }
         if ((paths & RegionExchange.CMA) != 0 && allows("cma") && segment.isNative()) {
             link.borrow(index, generation);
@@ -230,21 +242,68 @@ final class ShmEndpoint implements TransportEndpoint {
                     access,
                     segment.byteSize(),
                     segment.address(),
-                    -1);
+                    -1,
+                    new byte[0]);
         }
         return RegionExchange.Export.refusal(RegionExchange.Status.NO_PATH);
     }
 
+    /// What was made ready when the region was opened: nothing here may wait for a driver.
+    private RegionExchange.Export exportGpu(LocalRegion region, int paths, ShmLink link) {
+        long announcement = HazardPage.announcement(region.index(), region.generation());
+        Gpu.Export export = gpuExports.get(announcement);
+        int path =
+                export == null
+                        ? 0
+                        : export.way() == Gpu.WAY_IPC ? RegionExchange.IPC : RegionExchange.CUMEM;
+        if (export == null || (paths & path) == 0) {
+            return RegionExchange.Export.refusal(RegionExchange.Status.DEVICE);
+        }
+        link.imported(announcement);
+        if (!region.mayLinger() || path == RegionExchange.IPC) {
+            link.borrow(region.index(), region.generation());
+        }
+        return new RegionExchange.Export(
+                RegionExchange.Status.OK,
+                path,
+                region.access(),
+                region.size(),
+                0,
+                export.descriptor(),
+                export.record());
+    }
+
+    /// Makes a region of a GPU ready to be given out, on the thread that registers it.
+    private void exportGpu(LocalRegion region, DeviceMemory memory) {
+        int ways =
+                (allows("cuda-cumem") ? Gpu.WAY_DESCRIPTOR : 0)
+                        | (allows("cuda-ipc") ? Gpu.WAY_IPC : 0);
+        if (ways == 0) {
+            return;
+        }
+        try {
+            Gpu.Export export =
+                    Runtimes.open(memory.device()).export(memory.address(), memory.size(), ways);
+            gpuExports.put(HazardPage.announcement(region.index(), region.generation()), export);
+        } catch (TelpherException e) {
+            // Peers of other processes reach it by frames.
+            Log.warning(memory + " cannot be lent to other processes", e);
+        }
+    }
+
     /// Gives a region out to an endpoint of this process.
     ///
+    /// @param wanted whether it is taken, or asked for in another way
     /// @return null when the descriptor does not name an open region
-    @Nullable LocalRegion lend(int index, int generation, long key) {
+    @Nullable LocalRegion lend(int index, int generation, long key, Predicate<LocalRegion> wanted) {
         synchronized (exports) {
             LocalRegion region = closed ? null : context.region(index, generation, key);
             if (region == null || !entries.isOpen(index, generation)) {
                 return null;
             }
-            lent.add(HazardPage.announcement(index, generation));
+            if (wanted.test(region)) {
+                lent.add(HazardPage.announcement(index, generation));
+            }
             return region;
         }
     }
@@ -258,6 +317,10 @@ final class ShmEndpoint implements TransportEndpoint {
 
     @Override
     public void opened(LocalRegion region) {
+        DeviceMemory memory = region.deviceMemory();
+        if (memory != null) {
+            exportGpu(region, memory);
+        }
         synchronized (exports) {
             if (!closed) {
                 entries.open(region);
@@ -284,10 +347,45 @@ final class ShmEndpoint implements TransportEndpoint {
                 return "process %d is in the middle of a copy (%s)".formatted(link.pid(), link);
             }
         }
+        String holder = unmapped(region, announcement, deadline);
+        if (holder != null) {
+            return holder;
+        }
         for (ShmLink link : links) {
             link.giveBack(announcement);
         }
         lent.remove(announcement);
+        return null;
+    }
+
+    /// Waits until no importer has a GPU's region mapped.
+    ///
+    /// @return null, or who still has
+    private @Nullable String unmapped(LocalRegion region, long announcement, Deadline deadline) {
+        if (region.deviceMemory() == null) {
+            return null;
+        }
+        for (ShmLink link : links) {
+            if (link.hasImported(announcement)) {
+                link.exchange().revoke(region.index(), region.generation());
+            }
+        }
+        for (ShmLink link : links) {
+            for (int spins = 0; link.hasImported(announcement); spins++) {
+                if (deadline.passed()) {
+                    if (link.hasBorrowed(announcement)) {
+                        return "process %d still has it mapped (%s)".formatted(link.pid(), link);
+                    }
+                    break; // the memory is that process's until it unmaps it
+                }
+                Runtimes.poll();
+                ShmLink.pause(spins);
+            }
+        }
+        Gpu.Export export = gpuExports.remove(announcement);
+        if (export != null) {
+            export.close();
+        }
         return null;
     }
 
@@ -308,5 +406,7 @@ final class ShmEndpoint implements TransportEndpoint {
             link.abandon();
         }
         entries.close();
+        gpuExports.values().forEach(Gpu.Export::close);
+        gpuExports.clear();
     }
 }

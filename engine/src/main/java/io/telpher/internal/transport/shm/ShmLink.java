@@ -36,6 +36,15 @@ final class ShmLink {
     /// while it is inside.
     private final Set<Long> borrowed = ConcurrentHashMap.newKeySet();
 
+    /// Announcements of the regions of GPUs that the peer was given and has not released.
+    private final Set<Long> imported = ConcurrentHashMap.newKeySet();
+
+    /// The peer's process has ended: its driver's context is gone too. A hang-up does not say so,
+    /// since descriptors are closed one after the other.
+    private volatile boolean ended;
+
+    private volatile @Nullable ShmWindows windows;
+
     /// Lane and windows that are open.
     private final AtomicInteger holders = new AtomicInteger(1);
     /// How it was noticed that the link is of no use any more. Set once.
@@ -100,6 +109,7 @@ final class ShmLink {
     Link start(@Nullable ShmWindows windows) {
         if (windows != null) {
             holders.incrementAndGet();
+            this.windows = windows;
         }
         endpoint.context().watch(parts.socket(), this::socketReady);
         if (parts.pidfd() >= 0) {
@@ -127,16 +137,21 @@ final class ShmLink {
                 return;
             }
             endpoint.context().unwatch(parts.pidfd());
+            ended = true;
         }
+        imported.clear();
         peerLeft("process %d ended: its pidfd says so".formatted(parts.pid()));
     }
 
     /// The peer is gone for good: nobody needs to be waited for, and a closed link can go.
     private void peerLeft(String how) {
         gone = true;
+        if (parts.pidfd() < 0) {
+            imported.clear(); // nothing else will tell
+        }
         lose(how);
         synchronized (resources) {
-            if (state == State.LINGERING) {
+            if (state == State.LINGERING && imported.isEmpty()) {
                 freeRest();
             }
         }
@@ -208,6 +223,52 @@ final class ShmLink {
         int unused = EventFd.signal(parts.peerDoorbell());
     }
 
+    /// The owner wants a GPU's region back. On the control executor.
+    void revoked(int index, int generation) {
+        ShmWindows mine = windows;
+        if (mine != null) {
+            mine.revoked(index, generation);
+        } else {
+            exchange.released(index, generation);
+        }
+    }
+
+    /// Notes that the peer was given a region of a GPU.
+    void imported(long announcement) {
+        imported.add(announcement);
+    }
+
+    /// The peer has unmapped a region of a GPU, or never mapped it.
+    void released(long announcement) {
+        imported.remove(announcement);
+    }
+
+    /// @return whether the peer may have a region of a GPU mapped
+    boolean hasImported(long announcement) {
+        return imported.contains(announcement) && !isEnded();
+    }
+
+    /// Asks the kernel itself, since the progress thread may be the one that waits.
+    private boolean isEnded() {
+        if (ended) {
+            return true;
+        }
+        synchronized (resources) {
+            return state != State.FREED
+                    && parts.pidfd() >= 0
+                    && Poll.poll(parts.pidfd(), Poll.POLLIN, 0) > 0;
+        }
+    }
+
+    /// Sends a message, unless the socket is closed already.
+    void transmit(Runnable send) {
+        synchronized (resources) {
+            if (state != State.FREED) {
+                send.run();
+            }
+        }
+    }
+
     /// Notes that the peer reaches a region in a way that cannot be taken from it.
     void borrow(int index, int generation) {
         borrowed.add(HazardPage.announcement(index, generation));
@@ -215,7 +276,7 @@ final class ShmLink {
 
     /// @return whether the peer reaches any region in a way that cannot be taken from it
     boolean hasBorrowed() {
-        return !borrowed.isEmpty();
+        return !borrowed.isEmpty() || !imported.isEmpty();
     }
 
     /// @return whether [#borrow] was called for that region
@@ -310,7 +371,7 @@ final class ShmLink {
             parts.peerTable().close();
             Mapping.closeDescriptor(parts.doorbell());
             Mapping.closeDescriptor(parts.peerDoorbell());
-            if (gone || !endpoint.hasLentTo(this)) {
+            if ((gone && imported.isEmpty()) || !endpoint.hasLentTo(this)) {
                 freeRest();
             } else {
                 // The peer reads the end of the stream, closes its windows and hangs up.

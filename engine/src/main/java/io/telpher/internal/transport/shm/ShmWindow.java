@@ -2,6 +2,7 @@ package io.telpher.internal.transport.shm;
 
 import io.telpher.Access;
 import io.telpher.RemoteMemory;
+import io.telpher.internal.device.Runtimes;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.Window;
 import java.lang.foreign.MemorySegment;
@@ -10,7 +11,7 @@ import java.time.Duration;
 
 /// What all windows have in common: the announcement, and the look at the owner's table after it.
 /// Either the owner sees the announcement and waits, or this side sees that the region is closed.
-abstract sealed class ShmWindow implements Window permits DirectWindow, CmaWindow {
+abstract sealed class ShmWindow implements Window permits DirectWindow, CmaWindow, GpuWindow {
     /// Between two slices a copy looks whether it may go on.
     static final long SLICE = 256 << 10;
 
@@ -44,6 +45,10 @@ abstract sealed class ShmWindow implements Window permits DirectWindow, CmaWindo
     final boolean readable;
     final boolean writable;
     private volatile boolean closed;
+
+    // Guarded by this: copies of devices under way, which share one announcement.
+    private int joined;
+    private int joinTicket;
 
     ShmWindow(
             ShmWindows owner,
@@ -95,6 +100,57 @@ abstract sealed class ShmWindow implements Window permits DirectWindow, CmaWindo
         HazardPage.exit(hazards, ticket);
     }
 
+    @Override
+    public final int check(long offset, long length, boolean write) {
+        if (!(write ? writable : readable) || !isInside(offset, length)) {
+            return DENIED;
+        }
+        return 0;
+    }
+
+    /// One announcement for all that are under way, since a page has 512 and a device may have
+    /// thousands of copies in its queue. Whoever joins later sees that the region is closed, so
+    /// the count runs out.
+    @Override
+    public final synchronized int join() {
+        if (joined == 0) {
+            int ticket = closed ? STALE : tryEnter();
+            if (ticket < 0) {
+                return ticket;
+            }
+            joinTicket = ticket;
+        } else if (!isOpen()) {
+            return STALE;
+        }
+        joined++;
+        return 0;
+    }
+
+    private int tryEnter() {
+        try {
+            int ticket = HazardPage.tryEnter(hazards, announcement);
+            if (ticket >= 0
+                    && (closed || (long) Words.WORD.getVolatile(table, entryAt) != openEntry)) {
+                HazardPage.exit(hazards, ticket);
+                return STALE;
+            }
+            return ticket < 0 ? BUSY : ticket;
+        } catch (IllegalStateException e) {
+            return STALE; // the link was given back in between
+        }
+    }
+
+    @Override
+    public final synchronized void leave() {
+        if (--joined == 0) {
+            HazardPage.exit(hazards, joinTicket);
+        }
+    }
+
+    final boolean isOf(int index, int generation) {
+        return announcement == HazardPage.announcement(index, generation);
+    }
+
     /// @return whether a copy may go on
     final boolean isOpen() {
         return (long) Words.WORD.getAcquire(table, entryAt) == openEntry && !closed;
@@ -137,6 +193,7 @@ abstract sealed class ShmWindow implements Window permits DirectWindow, CmaWindo
                 owner.leaked(this);
                 return false;
             }
+            Runtimes.poll(); // a device may be inside
             ShmLink.pause(spins);
         }
         unmap();

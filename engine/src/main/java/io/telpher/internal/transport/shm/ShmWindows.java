@@ -1,8 +1,11 @@
 package io.telpher.internal.transport.shm;
 
 import io.telpher.Access;
+import io.telpher.DeviceMemory;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
+import io.telpher.internal.device.ExportRecord;
+import io.telpher.internal.device.Runtimes;
 import io.telpher.internal.ffi.linux.Memory;
 import io.telpher.internal.observe.Log;
 import io.telpher.spi.Deadline;
@@ -12,6 +15,7 @@ import io.telpher.spi.Window;
 import io.telpher.spi.Windows;
 import java.util.HashSet;
 import java.util.Set;
+import java.util.TreeSet;
 import org.jspecify.annotations.Nullable;
 
 /// Opens a peer's regions: inside this process directly, else by mapping the owner's memfd, else by
@@ -65,7 +69,13 @@ final class ShmWindows implements Windows {
     /// @return null when no path to the peer's memory is left
     static @Nullable ShmWindows of(ShmEndpoint endpoint, ShmLink link, PeerAddress peer) {
         ShmWindows windows = new ShmWindows(endpoint, link, peer);
-        boolean none = windows.noSelf != null && windows.noMapped != null && windows.noCma != null;
+        boolean none =
+                windows.noSelf != null
+                        && windows.noMapped != null
+                        && windows.noCma != null
+                        && !endpoint.allows("cuda-direct")
+                        && !endpoint.allows("cuda-cumem")
+                        && !endpoint.allows("cuda-ipc");
         if (none) {
             windows.process.close();
             return null;
@@ -91,14 +101,18 @@ final class ShmWindows implements Windows {
                     "region %d: only the first %d regions are reached directly"
                             .formatted(memory.region(), RegionEntries.CAPACITY));
         }
-        if (local != null && noSelf == null && local.allows("self")) {
-            return add(openLocal(local, memory));
+        ShmWindow inside = local == null ? null : openLocal(local, memory);
+        if (inside != null) {
+            return add(inside);
         }
         int paths =
                 (noMapped == null ? RegionExchange.MAPPED : 0)
                         | (noCma == null ? RegionExchange.CMA : 0);
         try {
-            return add(ask(memory, paths, deadline));
+            return add(ask(memory, paths | gpuPaths(false), deadline));
+        } catch (OnDevice e) {
+            // Only now: loading a driver takes a while, and most peers have no device.
+            return add(askForGpu(memory, deadline));
         } catch (TelpherException.NativeFailure e) {
             // The mapping failed, for want of address space or of map entries.
             if ((paths & RegionExchange.CMA) == 0) {
@@ -108,10 +122,22 @@ final class ShmWindows implements Windows {
         }
     }
 
+    private boolean goesInside(ShmEndpoint owner, LocalRegion region) {
+        String path = region.deviceMemory() == null ? "self" : "cuda-direct";
+        return endpoint.allows(path) && owner.allows(path);
+    }
+
     /// The owner's segment itself. The hazard slots work as between processes, through the same two
     /// mappings, so there is one way to close a region.
-    private ShmWindow openLocal(ShmEndpoint owner, RemoteMemory memory) {
-        LocalRegion region = owner.lend(memory.region(), memory.generation(), memory.key());
+    ///
+    /// @return null when the options do not let bytes go this way
+    private @Nullable ShmWindow openLocal(ShmEndpoint owner, RemoteMemory memory) {
+        LocalRegion region =
+                owner.lend(
+                        memory.region(),
+                        memory.generation(),
+                        memory.key(),
+                        wanted -> goesInside(owner, wanted));
         if (region == null) {
             throw refusal(
                     memory,
@@ -123,16 +149,72 @@ final class ShmWindows implements Windows {
         if (!access.canRead() && !access.canWrite()) {
             throw refusal(memory, RegionExchange.Status.DENIED);
         }
-        return new DirectWindow(this, link, "self", memory, access, region.segment(), null);
+        DeviceMemory device = region.deviceMemory();
+        if (!goesInside(owner, region)) {
+            return null;
+        }
+        if (device != null) {
+            return GpuWindow.of(this, link, memory, region, device);
+        }
+        return new DirectWindow(this, link, "self", memory, access, region.segment(), region, null);
+    }
+
+    /// The region is a device's, and this side has not said how it could reach that.
+    private static final class OnDevice extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        OnDevice() {
+            super(null, null, false, false);
+        }
+    }
+
+    /// @param load whether the driver may be loaded to find out
+    /// @return the ways to memory of GPUs that this side can go, bits of [RegionExchange]
+    private int gpuPaths(boolean load) {
+        boolean any = load ? !Runtimes.devices().isEmpty() : Runtimes.isOpen();
+        return !any
+                ? 0
+                : (forbidden("cuda-cumem") == null ? RegionExchange.CUMEM : 0)
+                        | (forbidden("cuda-ipc") == null ? RegionExchange.IPC : 0);
+    }
+
+    private ShmWindow askForGpu(RemoteMemory memory, Deadline deadline) {
+        int paths = gpuPaths(true);
+        if (paths == 0) {
+            throw new TelpherException.Unsupported(
+                    "%s is memory of a GPU: %s".formatted(memory, Runtimes.describe()));
+        }
+        try {
+            return ask(memory, paths, deadline);
+        } catch (OnDevice e) {
+            throw new TelpherException.ProtocolViolation(
+                    link.text() + ": does not understand how GPUs are reached");
+        }
+    }
+
+    private ShmWindow importGpu(RemoteMemory memory, RegionExchange.Answer answer) {
+        ExportRecord record = ExportRecord.ofBytes(answer.record());
+        if (record == null || record.size() != answer.size()) {
+            throw new TelpherException.ProtocolViolation(
+                    link.text() + ": a record of device memory that makes no sense");
+        }
+        return GpuWindow.of(
+                this,
+                link,
+                memory,
+                answer.access(),
+                record,
+                Mapping.duplicate(answer.descriptor()));
     }
 
     /// Asks the owner over the socket and does what it answers, if that was asked for.
     private ShmWindow ask(RemoteMemory memory, int paths, Deadline deadline) {
-        if (paths == 0) {
-            throw new TelpherException.Unsupported(memory + ": " + explain());
-        }
         RegionExchange.Answer answer = link.exchange().ask(memory, paths, deadline);
         try {
+            if (answer.status() == RegionExchange.Status.DEVICE
+                    && (paths & RegionExchange.GPU) == 0) {
+                throw new OnDevice();
+            }
             if (answer.status() != RegionExchange.Status.OK) {
                 throw refusal(memory, answer.status());
             }
@@ -142,6 +224,10 @@ final class ShmWindows implements Windows {
             }
             if (answer.path() == RegionExchange.MAPPED && (paths & RegionExchange.MAPPED) != 0) {
                 return map(memory, answer, deadline);
+            }
+            if ((answer.path() & RegionExchange.GPU) != 0
+                    && (paths & answer.path()) == answer.path()) {
+                return importGpu(memory, answer);
             }
             if (answer.path() == RegionExchange.CMA && (paths & RegionExchange.CMA) != 0) {
                 return new CmaWindow(
@@ -180,6 +266,7 @@ final class ShmWindows implements Windows {
                 memory,
                 access,
                 mapping.segment().asSlice(0, answer.size()),
+                null,
                 mapping);
     }
 
@@ -190,6 +277,9 @@ final class ShmWindows implements Windows {
             case DENIED ->
                     new TelpherException.AccessDenied(
                             memory + ": wrong key, or its owner allows peers nothing");
+            case DEVICE ->
+                    new TelpherException.Unsupported(
+                            memory + " is memory of a GPU that its owner cannot lend");
             case NO_PATH, OK ->
                     new TelpherException.Unsupported(
                             "%s: its owner lends it neither as a file nor for cma; here %s"
@@ -197,16 +287,39 @@ final class ShmWindows implements Windows {
         };
     }
 
-    /// Lists a new window, unless all were closed while it was opened.
+    /// Lists a new window, unless all were closed, or its region, while it was opened.
     private ShmWindow add(ShmWindow window) {
         synchronized (this) {
-            if (!closed) {
+            if (!closed && (!(window instanceof GpuWindow) || window.isOpen())) {
                 open.add(window);
                 return window;
             }
         }
         window.unmap(); // nobody knows it
+        synchronized (this) {
+            if (!closed) {
+                throw new TelpherException.StaleRegion("the region was closed by its owner");
+            }
+        }
         throw new TelpherException.Closed(link.text() + " is closed");
+    }
+
+    /// The owner wants back the memory of a device: unmaps it, which tells the owner. On the
+    /// control executor. A region that is being opened is found to be closed by [#add].
+    void revoked(int index, int generation) {
+        ShmWindow found = null;
+        synchronized (this) {
+            for (ShmWindow window : open) {
+                if (window instanceof GpuWindow && window.isOf(index, generation)) {
+                    found = window;
+                }
+            }
+        }
+        if (found != null) {
+            found.close();
+        } else if (!link.exchange().isAsking(index, generation)) {
+            link.exchange().released(index, generation);
+        }
     }
 
     /// @return whether the window was still listed: the caller closes it then, and calls
@@ -254,8 +367,19 @@ final class ShmWindows implements Windows {
 
     @Override
     public String explain() {
-        return "self: %s; mapped: %s; cma: %s"
-                .formatted(answer(noSelf), answer(noMapped), answer(noCma));
+        return "self: %s; mapped: %s; cma: %s%s"
+                .formatted(answer(noSelf), answer(noMapped), answer(noCma), gpus());
+    }
+
+    /// What is in use: what would be possible is not found out before it is needed.
+    private synchronized String gpus() {
+        Set<String> paths = new TreeSet<>();
+        for (ShmWindow window : open) {
+            if (window instanceof GpuWindow) {
+                paths.add(window.path());
+            }
+        }
+        return paths.isEmpty() ? "" : "; GPUs: " + String.join(", ", paths);
     }
 
     private static String answer(@Nullable String reason) {

@@ -1,0 +1,186 @@
+package io.telpher.internal.transport.shm;
+
+import io.telpher.Access;
+import io.telpher.CounterUpdate;
+import io.telpher.Device;
+import io.telpher.DeviceMemory;
+import io.telpher.RemoteMemory;
+import io.telpher.TelpherException;
+import io.telpher.internal.device.ExportRecord;
+import io.telpher.internal.device.Gpu;
+import io.telpher.internal.device.Runtimes;
+import io.telpher.internal.observe.Log;
+import io.telpher.spi.LocalRegion;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/// A region in a GPU's memory: of another process, mapped for each GPU here that copies
+/// (`cuda-cumem`, `cuda-ipc`), or of an endpoint of this process (`cuda-direct`). Threads cannot
+/// copy from and to it.
+final class GpuWindow extends ShmWindow {
+    /// How one GPU reaches the region.
+    private record Reached(Device by, Gpu.Import memory) {}
+
+    private final ShmLink link;
+    private final RemoteMemory memory;
+    private final Device device;
+
+    /// The owner's region when it lives in this process, else null.
+    private final @Nullable LocalRegion own;
+
+    private final byte[] record;
+
+    /// Goes along with the record; this window's to close, -1 for none.
+    private final int descriptor;
+
+    /// Written under this; few, and read at each launch.
+    private volatile List<Reached> reached = List.of();
+
+    private boolean unmapped;
+
+    private GpuWindow(
+            ShmWindows owner,
+            ShmLink link,
+            String path,
+            RemoteMemory memory,
+            Access access,
+            long size,
+            Device device,
+            @Nullable LocalRegion own,
+            byte[] record,
+            int descriptor) {
+        super(owner, link, path, memory, access, size);
+        this.link = link;
+        this.memory = memory;
+        this.device = device;
+        this.own = own;
+        this.record = record;
+        this.descriptor = descriptor;
+    }
+
+    /// A region of an endpoint of this process.
+    static GpuWindow of(
+            ShmWindows owner, ShmLink link, RemoteMemory memory, LocalRegion own, DeviceMemory of) {
+        return new GpuWindow(
+                owner,
+                link,
+                "cuda-direct",
+                memory,
+                own.access(),
+                of.size(),
+                of.device(),
+                own,
+                new byte[0],
+                -1);
+    }
+
+    /// A region of another process.
+    ///
+    /// @param record what its owner says, checked already
+    /// @param descriptor the window's from then on, or -1
+    static GpuWindow of(
+            ShmWindows owner,
+            ShmLink link,
+            RemoteMemory memory,
+            Access access,
+            ExportRecord record,
+            int descriptor) {
+        return new GpuWindow(
+                owner,
+                link,
+                record.way() == Gpu.WAY_IPC ? "cuda-ipc" : "cuda-cumem",
+                memory,
+                access,
+                record.size(),
+                new Device("cuda", record.device(), "", "GPU of another process"),
+                null,
+                record.toBytes(),
+                descriptor);
+    }
+
+    @Override
+    public Device device() {
+        return device;
+    }
+
+    @Override
+    public synchronized void prepare(Device by) {
+        if (unmapped) {
+            throw new TelpherException.Unsupported("the window is closed");
+        }
+        LocalRegion region = own;
+        if (region != null) {
+            region.prepare(by);
+            return;
+        }
+        if (address(by) != 0) {
+            return;
+        }
+        Gpu.Import opened =
+                Runtimes.open(by).open(link.greeting().incarnation(), record, descriptor);
+        List<Reached> more = new ArrayList<>(reached);
+        more.add(new Reached(by, opened));
+        reached = List.copyOf(more);
+    }
+
+    @Override
+    public long address(Device by) {
+        LocalRegion region = own;
+        if (region != null) {
+            return region.address(by);
+        }
+        for (Reached one : reached) {
+            if (one.by.equals(by)) {
+                return one.memory.address();
+            }
+        }
+        return 0;
+    }
+
+    @Override
+    public long write(
+            int ticket, MemorySegment local, long at, long offset, long length, Guard guard) {
+        return DENIED;
+    }
+
+    @Override
+    public long read(
+            int ticket, MemorySegment local, long at, long offset, long length, Guard guard) {
+        return DENIED;
+    }
+
+    /// The owner's GPU changes its words: additions of several GPUs and of hosts would be atomic
+    /// against each other on few machines only.
+    @Override
+    public boolean updatesCounters() {
+        return false;
+    }
+
+    @Override
+    public int update(int ticket, long offset, CounterUpdate.Kind kind, long value) {
+        return DENIED;
+    }
+
+    /// The owner waits for the word that nothing is mapped any more.
+    @Override
+    synchronized void unmap() {
+        if (unmapped) {
+            return;
+        }
+        unmapped = true;
+        for (Reached one : reached) {
+            try {
+                one.memory.close();
+            } catch (TelpherException e) {
+                Log.warning("memory of a GPU could not be unmapped", e);
+            }
+        }
+        reached = List.of();
+        Mapping.closeDescriptor(descriptor);
+        if (own == null) {
+            link.exchange().released(memory.region(), memory.generation());
+        }
+    }
+}

@@ -1,0 +1,50 @@
+package io.telpher.contract;
+
+import io.telpher.internal.ffi.cuda.FakeGpu;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Nested;
+import org.junit.jupiter.api.Tag;
+
+/// The contract on memory of GPUs: the engine, the transports and the bindings are the real ones,
+/// the driver is a fake one. What takes long runs between two processes only.
+@Tag(FakeGpu.TAG)
+class GpuContractTest {
+    @BeforeAll
+    static void checkDriver() {
+        FakeGpu.assumeHere();
+    }
+
+    @Nested
+    class WriteRead extends WriteReadContract {}
+
+    @Nested
+    @Setting.In(Place.TWO)
+    class Vector extends VectorContract {}
+
+    @Nested
+    class Message extends MessageContract {}
+
+    @Nested
+    class Notification extends NotificationContract {}
+
+    @Nested
+    @Setting.In(Place.TWO)
+    class Style extends StyleContract {}
+
+    @Nested
+    class Access extends AccessContract {}
+
+    @Nested
+    @Setting.In(Place.TWO)
+    class Revocation extends RevocationContract {}
+
+    @Nested
+    @Setting.In(Place.TWO)
+    class Lifecycle extends LifecycleContract {}
+
+    @Nested
+    class Deadline extends DeadlineContract {}
+
+    @Nested
+    class Death extends DeathContract {}
+}
