@@ -126,6 +126,9 @@ final class Bench {
             }
             Map<String, List<PeerResult>> found = new LinkedHashMap<>();
             for (Peer peer : peers.present()) {
+                if (!peer.fits(part.stage())) {
+                    continue;
+                }
                 progress.show("round %d: %s, %s".formatted(round, test, peer.system()));
                 List<PeerResult> results =
                         quiet.measure(() -> peer.measure(part.stage(), test, PEER_SECONDS));

@@ -1,5 +1,6 @@
 package io.telpher.cli.bench;
 
+import io.telpher.Device;
 import io.telpher.TelpherException;
 import io.telpher.cli.PeerArgument;
 import io.telpher.cli.watch.MetricsOption;
@@ -54,22 +55,27 @@ public final class BenchCommand implements Callable<Integer> {
             names = "--path",
             paramLabel = "LIST",
             split = ",",
-            description = "Paths: mapped, cma, shm-ring, tcp, self. Default: all but self.")
+            description =
+                    "Paths: mapped, cma, shm-ring, tcp, self; for memory of GPUs cuda-cumem,"
+                            + " cuda-ipc, shm-ring, tcp, self. Default: for host memory all but"
+                            + " self; for GPUs the ways that GPUs copy by, and tcp.")
     private List<String> paths = new ArrayList<>();
 
     @Option(
             names = "--op",
             paramLabel = "LIST",
-            defaultValue = "write,read,send,notify",
             description =
                     "Operations: write, read, send, notify, counter (a write that then changes a"
-                            + " word which the target polls). Default: ${DEFAULT-VALUE}.")
-    private String ops;
+                            + " word which the target polls). Default: the first four; for memory"
+                            + " of GPUs the first three.")
+    private @Nullable String ops;
 
     @Option(
             names = "--sizes",
             paramLabel = "LIST",
-            description = "Sizes, such as 8,4K,1M,64M. Default: ten from 8 to 64M.")
+            description =
+                    "Sizes, such as 8,4K,1M,64M. Default: ten from 8 to 64M; for memory that GPUs"
+                            + " copy seven from 8 to 1G.")
     private @Nullable String sizes;
 
     @Option(
@@ -97,8 +103,12 @@ public final class BenchCommand implements Callable<Integer> {
             names = "--memory",
             paramLabel = "SRC[:DST]",
             description =
-                    "telpher (allocated by it) or foreign (the caller's), for the memory that is"
-                            + " read and that is written. Default: foreign for cma, else telpher.")
+                    "The memory that is read and that is written: telpher (allocated by it),"
+                            + " foreign (the caller's), cuda (of a GPU, allocated by Telpher),"
+                            + " cuda-foreign (of a GPU, by cuMemAlloc), pinned (telpher, beside"
+                            + " cuda, and page-locked). Rank N has the N-th GPU. Default: foreign"
+                            + " for cma, cuda for cuda-cumem, cuda-foreign for cuda-ipc, else"
+                            + " telpher.")
     private @Nullable String memory;
 
     @Option(names = "--both-directions", description = "Runs the opposite flows at the same time.")
@@ -172,8 +182,9 @@ public final class BenchCommand implements Callable<Integer> {
             paramLabel = "LIST",
             split = ",",
             description =
-                    "Runs other programs in turn: ucx, iperf3, memcpy, and the Python packages"
-                            + " nixl, mooncake, uccl. 'all' is the same as --figures.")
+                    "Runs other programs in turn: ucx, iperf3, memcpy, cuda (the driver alone), the"
+                            + " Python packages nixl, mooncake, uccl, and nccl (by PyTorch). 'all'"
+                            + " is the same as --figures.")
     private List<String> compare = new ArrayList<>();
 
     @Option(
@@ -272,8 +283,9 @@ public final class BenchCommand implements Callable<Integer> {
             inFlight.add(positive("--depth", depth));
         }
         inFlight.sort(null);
+        MemoryPair pair = memory == null ? null : MemoryPair.parse(memory);
         List<Op> wanted = new ArrayList<>();
-        for (String op : ops.split(",")) {
+        for (String op : ops(pair).split(",")) {
             wanted.add(Op.parse(op));
         }
         if (connect != null && traffic != Traffic.PAIR) {
@@ -297,7 +309,7 @@ public final class BenchCommand implements Callable<Integer> {
                 inFlight,
                 positive("--pieces", Integer.toString(pieces)),
                 lanes,
-                memory == null ? null : MemoryPair.parse(memory),
+                pair,
                 bothDirections ? Traffic.Direction.BOTH : Traffic.Direction.ONE,
                 traffic,
                 ranks == null ? (traffic == Traffic.PAIR ? 2 : 4) : ranks,
@@ -311,6 +323,15 @@ public final class BenchCommand implements Callable<Integer> {
                 markdown,
                 noPin ? BenchOptions.Pinning.FREE : BenchOptions.Pinning.PINNED,
                 Stage.Waiting.parse(target));
+    }
+
+    private String ops(@Nullable MemoryPair pair) {
+        if (ops != null) {
+            return ops;
+        }
+        boolean gpu =
+                pair == null ? paths.stream().anyMatch(Stage.GPU_PATHS::contains) : pair.onGpu();
+        return gpu ? "write,read,send" : "write,read,send,notify";
     }
 
     private void wantedPathsOfTwoMachines() {
@@ -340,6 +361,11 @@ public final class BenchCommand implements Callable<Integer> {
         table.remark(
                 "telpher bench %s, %s, %s"
                         .formatted(Machine.version(), LocalDate.now(), Machine.describe()));
+        if (options.onGpu()) {
+            // Without a GPU that is the one thing to say.
+            Device unused = Gpus.of(0);
+            table.remark(Gpus.describe(options.ranks()));
+        }
         Report report = options.html() == null ? null : new Report(options.html(), arguments());
         try {
             measure(options, table, report);
@@ -370,8 +396,8 @@ public final class BenchCommand implements Callable<Integer> {
                 new Figures(options, figures, cores, table, lines).run();
                 return;
             }
-            Peers peers = Peers.find(compare, cores);
             try (Crew crew = new Crew(plant);
+                    Peers peers = Peers.find(compare, cores);
                     Progress progress = new Progress()) {
                 CrewFactory.fill(crew, options, connect, cores, table);
                 Disturbance disturbance = new Disturbance();

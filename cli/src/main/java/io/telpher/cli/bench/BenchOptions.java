@@ -87,6 +87,9 @@ record BenchOptions(
                         "'" + path + "' is no path: " + String.join(", ", Stage.PATHS));
             }
         }
+        for (String path : paths) {
+            checkMemory(path, memory);
+        }
         if (Math.max(paths.size(), transports.size()) > 1
                 && (paths.contains("self") || transports.contains("self"))) {
             throw new IllegalArgumentException("path self runs in one process: ask for it alone");
@@ -107,6 +110,37 @@ record BenchOptions(
         }
     }
 
+    /// @throws IllegalArgumentException when this memory cannot take that path
+    private static void checkMemory(String path, @Nullable MemoryPair memory) {
+        if (memory == null) {
+            return;
+        }
+        if (!memory.onGpu()) {
+            if (Stage.GPU_PATHS.contains(path)) {
+                throw new IllegalArgumentException(
+                        "path %s is for memory of GPUs; --memory is %s".formatted(path, memory));
+            }
+            return;
+        }
+        if (path.equals("mapped") || path.equals("cma")) {
+            throw new IllegalArgumentException(
+                    "path %s is for host memory; --memory %s takes cuda-cumem, cuda-ipc, shm-ring,"
+                                    .formatted(path, memory)
+                            + " tcp or self");
+        }
+        if (memory.has(MemoryPair.Kind.PINNED) && (path.equals("tcp") || path.equals("shm-ring"))) {
+            throw new IllegalArgumentException(
+                    "path %s stages the bytes, and page-locks no memory of its user: write telpher"
+                                    .formatted(path)
+                            + " instead of pinned");
+        }
+    }
+
+    /// @return whether memory of GPUs is used
+    boolean onGpu() {
+        return memory == null ? paths.stream().anyMatch(Stage.GPU_PATHS::contains) : memory.onGpu();
+    }
+
     /// @return the paths to try, in the order of the table
     List<String> wantedPaths() {
         return Stage.PATHS.stream().filter(this::wants).toList();
@@ -117,10 +151,27 @@ record BenchOptions(
         if (!paths.isEmpty() && !paths.contains(path)) {
             return false;
         }
-        if (transports.isEmpty()) {
-            return !self || paths.contains(path);
+        if (!transports.isEmpty()
+                && !transports.contains(self ? "self" : Stage.transportOf(path))) {
+            return false;
         }
-        return transports.contains(self ? "self" : Stage.transportOf(path));
+        return paths.contains(path) || isDefault(path);
+    }
+
+    /// Whether a path is tried that the user did not name.
+    private boolean isDefault(String path) {
+        if (path.equals("self")) {
+            return transports.contains("self");
+        }
+        if (memory == null || !memory.onGpu()) {
+            return !Stage.GPU_PATHS.contains(path);
+        }
+        return switch (path) {
+            case "cuda-cumem" -> memory.has(MemoryPair.Kind.CUDA);
+            case "cuda-ipc" -> memory.has(MemoryPair.Kind.CUDA_FOREIGN);
+            case "tcp" -> !memory.has(MemoryPair.Kind.PINNED);
+            default -> false;
+        };
     }
 
     /// @return whether the user named this path or its transport, so that its absence is an error

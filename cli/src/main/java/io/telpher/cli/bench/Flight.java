@@ -53,7 +53,7 @@ final class Flight {
     private final Slot[] slots;
     private final Pause pause;
     private final Connection[] connections;
-    private final MemorySegment[] payloads;
+    private final MemorySegment payload;
     private final long[] tokens;
 
     /// When each slot's operation was posted, for those that are timed; kept here for the loops.
@@ -63,18 +63,18 @@ final class Flight {
     /// @param what for errors: the operation and its path
     /// @param length bytes of one operation
     /// @param slots the operations, in the order of first use
+    /// @param payload what notifications carry, at the slots' local offsets; unused by others
     /// @param pause what waiting does
-    Flight(Kind kind, String what, long length, Slot[] slots, Pause pause) {
+    Flight(Kind kind, String what, long length, Slot[] slots, MemorySegment payload, Pause pause) {
         this.kind = kind;
         this.what = what;
         this.length = length;
         this.slots = slots;
         this.pause = pause;
         this.connections = new Connection[slots.length];
-        this.payloads = new MemorySegment[slots.length];
+        this.payload = payload;
         for (int i = 0; i < slots.length; i++) {
             connections[i] = slots[i].peer().connection();
-            payloads[i] = slots[i].local().segment();
         }
         this.tokens = new long[slots.length];
         this.postedAt = new long[slots.length];
@@ -100,8 +100,7 @@ final class Flight {
                                     s.local, s.localOffset, s.remote, s.remoteOffset, length);
                     case SEND -> connection.trySend(s.tag, s.local, s.localOffset, length);
                     case RECEIVE -> connection.tryReceive(s.tag, s.local, s.localOffset, length);
-                    case NOTIFY ->
-                            connection.tryNotify(payloads[slot], s.localOffset, (int) length);
+                    case NOTIFY -> connection.tryNotify(payload, s.localOffset, (int) length);
                     case TRANSFER -> postTransfer(s);
                 };
         if (token < 0) {

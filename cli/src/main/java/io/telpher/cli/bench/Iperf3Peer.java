@@ -81,6 +81,7 @@ final class Iperf3Peer implements Peer {
                     "-P " + streams,
                     "tcp",
                     "tcp",
+                    "own",
                     "write",
                     "-t %d, cores %s".formatted(Math.max(1, Math.round(seconds)), cores),
                     0,

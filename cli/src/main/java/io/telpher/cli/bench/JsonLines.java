@@ -31,7 +31,7 @@ final class JsonLines implements AutoCloseable {
     /// @param round which repetition, from 1
     void row(Row row, int round, String pins) {
         Map<String, Object> fields = head("telpher", Machine.version(), "java");
-        fields.put("device", "cpu");
+        fields.put("device", row.stage().memory().onGpu() ? Gpus.kind() : "cpu");
         fields.put("transport", row.stage().transport());
         fields.put("path", row.stage().path());
         fields.put("memory", row.stage().memory().toString());
@@ -51,10 +51,10 @@ final class JsonLines implements AutoCloseable {
     /// Writes what another program reached.
     void peer(PeerResult peer, Case test, int round) {
         Map<String, Object> fields = head(peer.system(), peer.version(), peer.client());
-        fields.put("device", "cpu");
+        fields.put("device", peer.memory().contains("cuda") ? Gpus.kind() : "cpu");
         fields.put("transport", peer.transport());
         fields.put("path", peer.path());
-        fields.put("memory", "own");
+        fields.put("memory", peer.memory());
         fields.put("op", test.op().word());
         fields.put("tool", peer.tool());
         fields.put("settings", peer.settings());

@@ -42,6 +42,7 @@ final class MemcpyPeer implements Peer {
                     "MemorySegment.copy",
                     "shm",
                     "memcpy",
+                    "own",
                     "write",
                     "one process, one thread",
                     count,

@@ -1,18 +1,37 @@
 package io.telpher.cli.bench;
 
+import java.util.Arrays;
 import java.util.Locale;
+import java.util.stream.Collectors;
 
 /// Whose memory is used.
 ///
 /// @param source memory that is read: the initiator's for writes, the owner's for reads
-/// @param target memory that is written, and the words of counters
+/// @param target memory that is written
 record MemoryPair(Kind source, Kind target) {
     /// Where memory comes from.
     enum Kind {
-        /// Allocated by the endpoint: peers on the host can map it.
+        /// Host memory, allocated by the endpoint: peers on the host can map it.
         TELPHER,
-        /// The caller's, registered.
-        FOREIGN
+        /// The caller's host memory, registered.
+        FOREIGN,
+        /// Memory of a GPU, allocated by the endpoint.
+        CUDA,
+        /// Memory of a GPU that the caller allocated (`cuMemAlloc`), registered.
+        CUDA_FOREIGN,
+        /// As [#TELPHER], beside memory of a GPU, and page-locked for it: a stage whose copies do
+        /// not go by a GPU is not measured.
+        PINNED;
+
+        /// @return whether it is memory of a GPU
+        boolean onGpu() {
+            return this == CUDA || this == CUDA_FOREIGN;
+        }
+
+        /// @return the word in options and JSON
+        String word() {
+            return name().toLowerCase(Locale.ROOT).replace('_', '-');
+        }
     }
 
     /// Both allocated by Telpher.
@@ -20,6 +39,15 @@ record MemoryPair(Kind source, Kind target) {
 
     /// Both the caller's.
     static final MemoryPair FOREIGN = new MemoryPair(Kind.FOREIGN, Kind.FOREIGN);
+
+    MemoryPair {
+        boolean pinned = source == Kind.PINNED || target == Kind.PINNED;
+        if (pinned && !source.onGpu() && !target.onGpu()) {
+            throw new IllegalArgumentException(
+                    "memory is page-locked for GPUs: beside pinned stands cuda or cuda-foreign,"
+                            + " such as cuda:pinned");
+        }
+    }
 
     /// Reads `SRC[:DST]`.
     static MemoryPair parse(String text) {
@@ -29,18 +57,38 @@ record MemoryPair(Kind source, Kind target) {
     }
 
     private static Kind kind(String word) {
-        return switch (word) {
-            case "telpher" -> Kind.TELPHER;
-            case "foreign" -> Kind.FOREIGN;
-            default ->
-                    throw new IllegalArgumentException(
-                            "'" + word + "' is no kind of memory: telpher or foreign");
-        };
+        for (Kind kind : Kind.values()) {
+            if (kind.word().equals(word)) {
+                return kind;
+            }
+        }
+        throw new IllegalArgumentException(
+                "'%s' is no kind of memory: %s"
+                        .formatted(
+                                word,
+                                Arrays.stream(Kind.values())
+                                        .map(Kind::word)
+                                        .collect(Collectors.joining(", "))));
+    }
+
+    /// @return whether memory of GPUs is among it
+    boolean onGpu() {
+        return source.onGpu() || target.onGpu();
+    }
+
+    /// @return whether this kind is among it
+    boolean has(Kind kind) {
+        return source == kind || target == kind;
+    }
+
+    /// @return the memory on the other side of an operation, seen from who initiates it
+    Kind far(Op op) {
+        return op == Op.READ ? source : target;
     }
 
     @Override
     public String toString() {
-        String from = source.name().toLowerCase(Locale.ROOT);
-        return source == target ? from : from + ":" + target.name().toLowerCase(Locale.ROOT);
+        boolean one = source == target && !onGpu();
+        return one ? source.word() : source.word() + ":" + target.word();
     }
 }

@@ -3,9 +3,14 @@ package io.telpher.cli.bench;
 import java.util.List;
 
 /// Another way to move the same bytes, to compare with.
-interface Peer {
+interface Peer extends AutoCloseable {
     /// @return its name in options and JSON
     String system();
+
+    /// @return whether it moves such memory that way at all
+    default boolean fits(Stage stage) {
+        return !stage.memory().onGpu();
+    }
 
     /// Measures whatever matches a row; both processes on the cores that Telpher's ranks use.
     ///
@@ -17,4 +22,8 @@ interface Peer {
     default List<String> remarks() {
         return List.of();
     }
+
+    /// Ends what it keeps between measurements.
+    @Override
+    default void close() {}
 }

@@ -18,7 +18,13 @@ import org.jspecify.annotations.Nullable;
 /// index that it is set up for.
 final class PeerInstall {
     private static final List<String> SCRIPTS =
-            List.of("pair.py", "nixl_peer.py", "mooncake_peer.py", "uccl_peer.py");
+            List.of(
+                    "buffers.py",
+                    "pair.py",
+                    "nixl_peer.py",
+                    "mooncake_peer.py",
+                    "uccl_peer.py",
+                    "nccl_peer.py");
 
     private static final int VENV_SECONDS = 180;
     private static final int PIP_SECONDS = 1800;
@@ -66,19 +72,26 @@ final class PeerInstall {
         return folder.resolve("bin").resolve("python");
     }
 
-    /// Looks for a peer.
+    /// Looks for a peer: in the environment, and where that was not made, in the `python3` on the
+    /// `PATH`, which `PYTHONPATH` may lead to packages.
     ///
     /// @param missing gets the reason when it is not there
     /// @return the peer, or null
     @Nullable PythonPeer find(String name, List<Integer> cores, List<String> missing) {
-        if (!Files.isExecutable(python())) {
-            missing.add(name + ": it is not installed; run telpher bench --install-peers " + name);
+        boolean own = !name.equals(PythonPeer.NCCL) && Files.isExecutable(python());
+        String remedy =
+                own || name.equals(PythonPeer.NCCL)
+                        ? ""
+                        : "; run telpher bench --install-peers " + name;
+        String python = own ? python().toString() : Tool.find("python3");
+        if (python == null) {
+            missing.add(name + ": python3 is missing" + remedy);
             return null;
         }
-        PythonPeer peer = new PythonPeer(name, python(), unpack(name + "_peer.py"), cores);
+        PythonPeer peer = new PythonPeer(name, Path.of(python), unpack(name + "_peer.py"), cores);
         String reason = peer.probe();
         if (reason != null) {
-            missing.add(name + ": " + reason);
+            missing.add(name + ": " + reason + remedy);
             return null;
         }
         return peer;

@@ -8,6 +8,7 @@ package io.telpher.cli.bench;
 /// @param tool which of its tests: `ucp_put_bw`, `-P 2`
 /// @param transport the word that Telpher uses for it
 /// @param path the way its bytes took, in its own words
+/// @param memory `own` for its host memory, else the kinds that it stands for, such as `cuda:cuda`
 /// @param op our word for what its test does
 /// @param settings how it was called
 /// @param iterations operations, 0 when unknown
@@ -23,6 +24,7 @@ record PeerResult(
         String tool,
         String transport,
         String path,
+        String memory,
         String op,
         String settings,
         long iterations,

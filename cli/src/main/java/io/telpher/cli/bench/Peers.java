@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /// The peers that were asked for and are installed.
@@ -11,29 +12,38 @@ import org.jspecify.annotations.Nullable;
 /// @param ucx null when missing or not wanted
 /// @param iperf3 likewise
 /// @param memcpy likewise
+/// @param cuda likewise
 /// @param python those that are Python packages
 /// @param missing what is missing, why, and what brings it
 record Peers(
         @Nullable UcxPeer ucx,
         @Nullable Iperf3Peer iperf3,
         @Nullable MemcpyPeer memcpy,
+        @Nullable CudaPeer cuda,
         List<PythonPeer> python,
-        List<String> missing) {
+        List<String> missing)
+        implements AutoCloseable {
     /// Those that the figures are compared with.
     static final List<String> OF_FIGURES = List.of("ucx", "iperf3", "memcpy");
+
+    /// Those that need no Python.
+    private static final List<String> NATIVE = List.of("ucx", "iperf3", "memcpy", "cuda");
+
+    private static final List<String> PYTHON =
+            Stream.concat(PythonPeer.NAMES.stream(), Stream.of(PythonPeer.NCCL)).toList();
 
     /// Checks names that a user wrote.
     ///
     /// @throws IllegalArgumentException when one is no peer
     static void check(List<String> names) {
         for (String name : names) {
-            if (!OF_FIGURES.contains(name) && !PythonPeer.NAMES.contains(name)) {
+            if (!NATIVE.contains(name) && !PYTHON.contains(name)) {
                 throw new IllegalArgumentException(
                         "'%s' is no peer: %s, %s, or all"
                                 .formatted(
                                         name,
-                                        String.join(", ", OF_FIGURES),
-                                        String.join(", ", PythonPeer.NAMES)));
+                                        String.join(", ", NATIVE),
+                                        String.join(", ", PYTHON)));
             }
         }
     }
@@ -54,15 +64,20 @@ record Peers(
             missing.add("iperf3: iperf3 is missing (package " + Iperf3Peer.PACKAGE + ")");
         }
         MemcpyPeer memcpy = wanted.contains("memcpy") ? new MemcpyPeer() : null;
+        String noCuda = wanted.contains("cuda") ? CudaPeer.missing() : null;
+        if (noCuda != null) {
+            missing.add("cuda: " + noCuda);
+        }
+        CudaPeer cuda = wanted.contains("cuda") && noCuda == null ? new CudaPeer() : null;
         List<PythonPeer> python = new ArrayList<>();
         PeerInstall install = PeerInstall.ofUser();
-        for (String name : PythonPeer.NAMES) {
+        for (String name : PYTHON) {
             PythonPeer peer = wanted.contains(name) ? install.find(name, cores, missing) : null;
             if (peer != null) {
                 python.add(peer);
             }
         }
-        return new Peers(ucx, iperf3, memcpy, python, missing);
+        return new Peers(ucx, iperf3, memcpy, cuda, python, missing);
     }
 
     /// @return those that are there
@@ -77,7 +92,15 @@ record Peers(
         if (memcpy != null) {
             all.add(memcpy);
         }
+        if (cuda != null) {
+            all.add(cuda);
+        }
         all.addAll(python);
         return all;
+    }
+
+    @Override
+    public void close() {
+        present().forEach(Peer::close);
     }
 }

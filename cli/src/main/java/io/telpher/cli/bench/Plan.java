@@ -19,6 +19,14 @@ final class Plan {
                     8L << 20,
                     64L << 20);
 
+    /// The sweep of memory of GPUs that GPUs copy.
+    static final List<Long> GPU_SIZES =
+            List.of(8L, 4L << 10, 64L << 10, 1L << 20, 16L << 20, 256L << 20, 1L << 30);
+
+    /// And of that which is staged, and so moves slowly.
+    static final List<Long> STAGED_SIZES =
+            List.of(8L, 4L << 10, 64L << 10, 1L << 20, 16L << 20, 64L << 20);
+
     /// The largest notification of the sweep: larger messages are what `send` is for.
     private static final long NOTIFY_SWEEP = 64 << 10;
 
@@ -38,12 +46,19 @@ final class Plan {
         List<Part> parts = new ArrayList<>();
         for (String path : options.wantedPaths()) {
             List<Case> cases = new ArrayList<>();
+            Stage form = stage(options, path, 1);
             for (Op op : options.ops()) {
-                for (long size : sizes(options, op)) {
+                if (!form.fits(op)) {
+                    continue;
+                }
+                for (long size : sizes(options, form, op)) {
                     for (int depth : options.depths()) {
                         cases.add(new Case(op, size, options.pieces(), depth));
                     }
                 }
+            }
+            if (cases.isEmpty()) {
+                continue;
             }
             long room = cases.stream().mapToLong(Case::bytes).max().orElse(1);
             if (options.background() != null) {
@@ -54,11 +69,13 @@ final class Plan {
         return parts;
     }
 
-    private static List<Long> sizes(BenchOptions options, Op op) {
+    private static List<Long> sizes(BenchOptions options, Stage stage, Op op) {
         if (!options.sizes().isEmpty()) {
             return options.sizes();
         }
-        return SIZES.stream()
+        List<Long> sweep =
+                stage.byGpu() ? GPU_SIZES : stage.memory().onGpu() ? STAGED_SIZES : SIZES;
+        return sweep.stream()
                 .filter(size -> size <= NOTIFY_SWEEP || (op != Op.NOTIFY && op != Op.COUNTER))
                 .filter(size -> size % options.pieces() == 0)
                 .toList();
@@ -67,7 +84,14 @@ final class Plan {
     private static Stage stage(BenchOptions options, String path, long room) {
         MemoryPair memory = options.memory();
         if (memory == null) {
-            memory = path.equals("cma") ? MemoryPair.FOREIGN : MemoryPair.TELPHER;
+            memory =
+                    MemoryPair.parse(
+                            switch (path) {
+                                case "cma" -> "foreign";
+                                case "cuda-cumem" -> "cuda";
+                                case "cuda-ipc" -> "cuda-foreign";
+                                default -> "telpher";
+                            });
         }
         return new Stage(
                 path,

@@ -15,8 +15,15 @@ import org.jspecify.annotations.Nullable;
 /// and prints one JSON object. Each measurement has processes of its own, so that nothing of the
 /// peer runs while Telpher is measured.
 final class PythonPeer implements Peer {
-    /// The packages that there are scripts for, in the order of the output.
+    /// The packages that there are scripts for and that can be installed, in the order of the
+    /// output.
     static final List<String> NAMES = List.of("nixl", "mooncake", "uccl");
+
+    /// NCCL, by PyTorch: whoever has GPUs has it, and it is too large to be brought.
+    static final String NCCL = "nccl";
+
+    /// Those that move memory of GPUs.
+    private static final Set<String> FOR_GPUS = Set.of("nixl", "mooncake", NCCL);
 
     /// What a script may take beyond the measured time: it gives up itself before that.
     private static final int PATIENCE_SECONDS = 90;
@@ -46,13 +53,39 @@ final class PythonPeer implements Peer {
         this.name = name;
         this.command = List.of(python.toString(), "-B", script.toString());
         this.cores = cores;
+        this.variants = variants(name);
+    }
+
+    private static List<Variant> variants(String name) {
+        if (name.equals(NCCL)) {
+            return List.of(
+                    new Variant("", "default"),
+                    new Variant("sockets", "default"),
+                    new Variant("sockets 4x4", "default"));
+        }
         List<Variant> all = new ArrayList<>();
         all.add(new Variant("", "default"));
         all.add(new Variant("", "tuned"));
         if (name.equals("nixl")) {
             all.add(new Variant("MOONCAKE", "default"));
         }
-        this.variants = all;
+        return all;
+    }
+
+    @Override
+    public boolean fits(Stage stage) {
+        MemoryPair memory = stage.memory();
+        if (!memory.onGpu()) {
+            return !name.equals(NCCL);
+        }
+        return FOR_GPUS.contains(name)
+                && (!name.equals(NCCL) || (memory.source().onGpu() && memory.target().onGpu()));
+    }
+
+    /// NCCL's sockets are what its other ways are not: one of them is compared on each transport.
+    private boolean fits(Variant variant, Stage stage) {
+        return !name.equals(NCCL)
+                || variant.backend.startsWith("sockets") == stage.transport().equals("tcp");
     }
 
     @Override
@@ -81,12 +114,19 @@ final class PythonPeer implements Peer {
     @Override
     public List<PeerResult> measure(Stage stage, Case test, double seconds) {
         List<PeerResult> results = new ArrayList<>();
-        if (test.pieces() > 1 || test.op() == Op.COUNTER) {
+        boolean vectored = test.pieces() > 1;
+        if ((vectored && !stage.memory().onGpu()) || test.op() == Op.COUNTER) {
             return results;
         }
         for (Variant variant : variants) {
-            String key = variant + " " + stage.transport() + " " + test.op();
-            if (hopeless.contains(key)) {
+            String key =
+                    "%s %s %s%s"
+                            .formatted(
+                                    variant,
+                                    stage.transport(),
+                                    test.op(),
+                                    vectored ? " in pieces" : "");
+            if (hopeless.contains(key) || !fits(variant, stage)) {
                 continue;
             }
             String what = "%s, %s, %s over %s".formatted(name, variant, test, stage.transport());
@@ -125,6 +165,10 @@ final class PythonPeer implements Peer {
         arguments.addAll(List.of("--transport", stage.transport(), "--op", test.op().word()));
         arguments.addAll(List.of("--bytes", "" + test.bytes(), "--depth", "" + test.depth()));
         arguments.addAll(List.of("--seconds", "" + seconds, "--settings", variant.settings));
+        arguments.addAll(List.of("--pieces", "" + test.pieces()));
+        if (stage.memory().onGpu()) {
+            arguments.addAll(List.of("--memory", stage.memory().toString()));
+        }
         if (!variant.backend.isEmpty()) {
             arguments.addAll(List.of("--backend", variant.backend));
         }
@@ -181,6 +225,7 @@ final class PythonPeer implements Peer {
                 text(fields, "tool"),
                 text(fields, "transport"),
                 text(fields, "path"),
+                text(fields, "memory"),
                 text(fields, "op"),
                 text(fields, "settings"),
                 (long) number(fields, "iterations"),

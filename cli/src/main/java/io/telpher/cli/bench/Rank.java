@@ -82,12 +82,12 @@ final class Rank implements AutoCloseable {
         phase = next;
         long seed = Content.seed(next.round(), number, next.bytes());
         for (int slot = 0; slot < spread; slot++) {
-            Content.fill(
-                    s.source.segment(),
-                    slot * next.spacing(),
-                    next.bytes(),
-                    seed,
-                    slot * next.spacing());
+            long near = slot * next.spacing();
+            if (next.op() == Op.NOTIFY) {
+                Content.fill(s.notes(), near, next.bytes(), seed, near);
+            } else {
+                s.content.fill(s.source, near, next.bytes(), seed, near);
+            }
         }
         s.words.segment().fill((byte) 0);
         out = outgoing(s, next);
@@ -97,9 +97,13 @@ final class Rank implements AutoCloseable {
 
     /// Changes a byte of what this rank is about to write or send.
     void spoil() {
-        MemorySegment source = stand().source.segment();
         long at = phase().bytes() / 2;
-        source.set(JAVA_BYTE, at, (byte) ~source.get(JAVA_BYTE, at));
+        if (phase().op() == Op.NOTIFY) {
+            MemorySegment notes = stand().notes();
+            notes.set(JAVA_BYTE, at, (byte) ~notes.get(JAVA_BYTE, at));
+        } else {
+            stand().content.spoil(stand().source, at);
+        }
     }
 
     private List<Integer> partners(Stand s, Phase p) {
@@ -137,7 +141,13 @@ final class Rank implements AutoCloseable {
                             case NOTIFY -> Flight.Kind.NOTIFY;
                         };
         String what = p + " over " + s.stage.path();
-        return new Flight(kind, what, p.bytes(), slots.toArray(Flight.Slot[]::new), pause(s));
+        return new Flight(
+                kind,
+                what,
+                p.bytes(),
+                slots.toArray(Flight.Slot[]::new),
+                p.op() == Op.NOTIFY ? s.notes() : MemorySegment.NULL,
+                pause(s));
     }
 
     private Flight.Slot slot(Stand s, Phase p, Neighbour peer, int index) {
@@ -265,6 +275,7 @@ final class Rank implements AutoCloseable {
                 "receiving " + p + " over " + s.stage.path(),
                 p.bytes(),
                 slots.toArray(Flight.Slot[]::new),
+                MemorySegment.NULL,
                 pause(s));
     }
 
@@ -338,40 +349,15 @@ final class Rank implements AutoCloseable {
                 p.op() == Op.READ
                         ? s.targets()
                         : p.op() == Op.WRITE ? s.initiators() : senders(s, p);
-        long wrong = 0;
-        String first = null;
-        long spread = p.place() == Phase.Place.SHARED ? 1 : p.depth();
+        Comparer comparer = new Comparer(s, p, number);
         for (int sender : from) {
-            long seed = Content.seed(p.round(), sender, p.bytes());
-            for (int slot = 0; slot < spread; slot++) {
-                long near = slot * p.spacing();
-                MemorySegment memory = s.target.segment();
-                long base = s.landing(sender) + near;
-                if (p.op() == Op.NOTIFY) {
-                    memory = inboxMemory(p.bytes());
-                    base = 0;
-                    near = (spread - 1) * p.spacing(); // only the last payload is left
-                    slot = (int) spread;
-                }
-                long length = p.bytes() / p.pieces();
-                for (int piece = 0; piece < p.pieces(); piece++) {
-                    int place = p.op() == Op.SEND ? piece : Scatter.place(piece, p.pieces());
-                    long at = base + place * length;
-                    long position = near + piece * length;
-                    long bad = Content.firstWrong(memory, at, length, seed, position);
-                    if (bad >= 0) {
-                        wrong += Content.countWrong(memory, at, length, seed, position);
-                        if (first == null) {
-                            first =
-                                    "byte %d of what rank %d got from rank %d in %s, round %d"
-                                            .formatted(
-                                                    position + bad, number, sender, p, p.round());
-                        }
-                    }
-                }
+            if (p.op() == Op.NOTIFY) {
+                comparer.notification(inboxMemory(p.bytes()), sender);
+            } else {
+                comparer.operations(sender);
             }
         }
-        return new Verdict(wrong, first, cpu);
+        return new Verdict(comparer.wrong(), comparer.first(), cpu);
     }
 
     private void closeStand() {

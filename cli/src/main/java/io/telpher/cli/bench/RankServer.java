@@ -9,6 +9,7 @@ import org.jspecify.annotations.Nullable;
 final class RankServer {
     private final Control control;
     private final IdleMeter idle = new IdleMeter();
+    private final CudaLender lender = new CudaLender();
     private @Nullable Rank rank;
 
     RankServer(Control control) {
@@ -37,6 +38,7 @@ final class RankServer {
                 last.close();
             }
             idle.close();
+            lender.close();
         }
         return asked;
     }
@@ -72,6 +74,7 @@ final class RankServer {
                 rank().leave();
                 control.send(Message.of("left"));
             }
+            case "lend" -> control.send(lender.answer(message));
             case "idle" -> control.send(idle.answer(message));
             default ->
                     throw new BenchFailure(

@@ -153,7 +153,7 @@ final class RowMeter {
     /// @return bytes per operation, all ranks together
     double allocatedPerOperation(Op op, Phase.Style style) {
         Case small = new Case(op, 8, 1, 16);
-        long count = 20_000;
+        long count = crew.stand().stage.memory().onGpu() ? 2_000 : 20_000;
         for (int i = 0; i < 3; i++) {
             crew.run(styled(small, style, count));
         }

@@ -47,19 +47,56 @@ record Stage(
         }
     }
 
-    /// Every path that a host-memory run can ask for, in the order of the table.
-    static final List<String> PATHS = List.of("mapped", "cma", "shm-ring", "tcp", "self");
+    /// Every path that a run can ask for, in the order of the table.
+    static final List<String> PATHS =
+            List.of("mapped", "cma", "cuda-cumem", "cuda-ipc", "shm-ring", "tcp", "self");
+
+    /// Those that only memory of GPUs takes.
+    static final List<String> GPU_PATHS = List.of("cuda-cumem", "cuda-ipc");
 
     /// @return the transport that a path belongs to
     static String transportOf(String path) {
         return switch (path) {
-            case "mapped", "cma", "shm-ring", "self" -> "shm";
+            case "mapped", "cma", "cuda-cumem", "cuda-ipc", "shm-ring", "self" -> "shm";
             default -> path;
         };
     }
 
     String transport() {
         return transportOf(path);
+    }
+
+    /// @return whether GPUs are to copy what one-sided operations move: a stage in which they do
+    ///     not is not what was asked for
+    boolean byGpu() {
+        return memory.onGpu() && (GPU_PATHS.contains(path) || path.equals("self"));
+    }
+
+    /// @return what the endpoints are allowed. Messages, and the host memory beside that of GPUs,
+    ///     need more than the paths of GPUs.
+    List<String> allowedPaths() {
+        return GPU_PATHS.contains(path) ? List.of(path, "mapped") : List.of(path);
+    }
+
+    /// @return what the engine calls the way of one-sided operations, where [#byGpu()]
+    String way(Op op) {
+        if (path.equals("self")) {
+            return memory.far(op).onGpu() ? "cuda-direct" : "self";
+        }
+        return memory.far(op).onGpu() ? path : "mapped";
+    }
+
+    /// @return whether an operation can go this way at all: where memory of two GPUs is of
+    ///     different kinds, each is lent in its own
+    boolean fits(Op op) {
+        MemoryPair.Kind far = memory.far(op);
+        boolean mixed =
+                memory.source() != memory.target()
+                        && memory.source().onGpu()
+                        && memory.target().onGpu();
+        return !mixed
+                || !GPU_PATHS.contains(path)
+                || (far == MemoryPair.Kind.CUDA) == path.equals("cuda-cumem");
     }
 
     /// @return the same over other network interfaces

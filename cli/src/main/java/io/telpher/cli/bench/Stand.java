@@ -2,16 +2,23 @@ package io.telpher.cli.bench;
 
 import io.telpher.Access;
 import io.telpher.Connection;
+import io.telpher.ConnectionMetrics;
+import io.telpher.Device;
+import io.telpher.DeviceMemory;
 import io.telpher.Endpoint;
 import io.telpher.EndpointAddress;
 import io.telpher.EndpointOptions;
 import io.telpher.MemoryRegion;
+import io.telpher.MemorySlice;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
+import io.telpher.Transfer;
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /// What one rank owns during a [Stage]: an endpoint that allows the stage's path only, its memory,
@@ -28,13 +35,22 @@ final class Stand implements AutoCloseable {
     private static final long PAGE = 4096;
     private static final Duration PATIENCE = Duration.ofSeconds(5);
 
+    /// How long a GPU's way may take to be tried and prepared before the first row.
+    private static final Duration PREPARING = Duration.ofSeconds(30);
+
     final Stage stage;
     final int rank;
     final Endpoint endpoint;
     private final Arena foreign = Arena.ofShared();
+    private final @Nullable CudaBuffer[] foreignOnGpu = new CudaBuffer[2];
+
+    /// Fills and compares the memory.
+    final RegionContent content = new RegionContent();
+
     final MemoryRegion source;
     final MemoryRegion target;
     final MemoryRegion words;
+    private @Nullable MemorySegment notes;
     private final @Nullable Neighbour[] neighbours;
 
     /// Opens the endpoint and the memory.
@@ -45,13 +61,14 @@ final class Stand implements AutoCloseable {
         this.neighbours = new Neighbour[stage.ranks()];
         this.endpoint = Endpoint.open(options(stage));
         try {
-            source = memory(stage.memory().source(), room(), Access.READ);
-            target = memory(stage.memory().target(), room() * stage.ranks(), Access.READ_WRITE);
-            words =
-                    memory(
-                            stage.memory().target(),
-                            Math.max(PAGE, WORD_SPACING * stage.ranks()),
-                            Access.READ_WRITE);
+            MemoryPair.Kind from = stage.memory().source();
+            MemoryPair.Kind to = stage.memory().target();
+            source = memory(from, room(), Access.READ, 0);
+            target = memory(to, room() * stage.ranks(), Access.READ_WRITE, 1);
+            // The words are polled by a thread, so they are in the host's memory.
+            MemoryPair.Kind kind = stage.memory().onGpu() ? MemoryPair.Kind.TELPHER : to;
+            long size = Math.max(PAGE, WORD_SPACING * stage.ranks());
+            words = memory(kind, size, Access.READ_WRITE, 1);
         } catch (RuntimeException e) {
             close();
             throw e;
@@ -62,22 +79,43 @@ final class Stand implements AutoCloseable {
         EndpointOptions options =
                 EndpointOptions.fromEnvironment()
                         .withTransports(List.of(stage.transport()))
-                        .withPaths(List.of(stage.path()))
+                        .withPaths(stage.allowedPaths())
                         .withPort(0)
                         .withLanes(stage.lanes());
-        long largest = Math.clamp(stage.room(), 1 << 20, 1 << 30);
+        long largest =
+                stage.memory().onGpu() ? 1 << 20 : Math.clamp(stage.room(), 1 << 20, 1 << 30);
         options = options.withMaxNotification((int) largest);
         return stage.rails().isEmpty() ? options : options.withInterfaces(stage.rails());
     }
 
-    private MemoryRegion memory(MemoryPair.Kind kind, long bytes, Access access) {
+    /// @param number of two: which one of foreign memory on a GPU it is
+    private MemoryRegion memory(MemoryPair.Kind kind, long bytes, Access access, int number) {
         MemoryRegion region =
                 switch (kind) {
-                    case TELPHER -> endpoint.allocate(bytes, access);
+                    case TELPHER, PINNED -> endpoint.allocate(bytes, access);
                     case FOREIGN -> endpoint.register(foreign.allocate(bytes, PAGE), access);
+                    case CUDA -> endpoint.allocate(Gpus.of(rank), bytes, access);
+                    case CUDA_FOREIGN -> {
+                        CudaBuffer buffer = new CudaBuffer(Gpus.of(rank), bytes);
+                        foreignOnGpu[number] = buffer;
+                        yield endpoint.register(DeviceMemory.of(buffer.address(), bytes), access);
+                    }
                 };
-        region.segment().fill((byte) 0);
+        content.zero(region);
         return region;
+    }
+
+    /// @return host memory that notifications are taken from: the source, where that is on the host
+    MemorySegment notes() {
+        if (source.deviceMemory() == null) {
+            return source.segment();
+        }
+        MemorySegment current = notes;
+        if (current == null) {
+            current = foreign.allocate(room(), PAGE);
+            notes = current;
+        }
+        return current;
     }
 
     /// @return bytes of the source, and of the part of the target that belongs to one rank
@@ -131,6 +169,74 @@ final class Stand implements AutoCloseable {
                                                     "a stranger connected: " + connection.peer())),
                     connection);
         }
+        if (stage.byGpu()) {
+            for (int target : targets()) {
+                settle(neighbour(target), Op.WRITE);
+                settle(neighbour(target), Op.READ);
+            }
+        }
+    }
+
+    /// Waits until one-sided operations go the way that is to be measured: GPUs and the peer's
+    /// memory are prepared in the background, while operations go as messages.
+    ///
+    /// @throws BenchFailure when they do not; says why
+    private void settle(Neighbour peer, Op op) {
+        if (!stage.fits(op)) {
+            return;
+        }
+        String way = stage.way(op);
+        long end = System.nanoTime() + PREPARING.toNanos();
+        long before = done(peer.connection(), way);
+        while (System.nanoTime() < end) {
+            Transfer transfer =
+                    op == Op.WRITE
+                            ? peer.connection()
+                                    .write(
+                                            new MemorySlice(source, 0, Long.BYTES),
+                                            peer.target().slice(0, Long.BYTES))
+                            : peer.connection()
+                                    .read(
+                                            new MemorySlice(
+                                                    target, landing(peer.rank()), Long.BYTES),
+                                            peer.source().slice(0, Long.BYTES));
+            transfer.await();
+            if (done(peer.connection(), way) > before) {
+                return;
+            }
+            String refusal = refusal(peer.connection());
+            if (!refusal.isEmpty()) {
+                throw new BenchFailure(
+                        "no %s of %s memory by %s: %s"
+                                .formatted(op.word(), stage.memory(), way, refusal));
+            }
+        }
+        throw new BenchFailure(
+                "%ss of %s memory have not gone by %s within %d s:%n%s"
+                        .formatted(
+                                op.word(),
+                                stage.memory(),
+                                way,
+                                PREPARING.toSeconds(),
+                                peer.connection().explain()));
+    }
+
+    /// @return what the connection says of ways by a GPU that were tried in vain, or nothing
+    private static String refusal(Connection connection) {
+        List<String> by = Device.list().stream().map(device -> " by " + device + ": ").toList();
+        return connection
+                .explain()
+                .lines()
+                .filter(line -> by.stream().anyMatch(line::contains))
+                .map(String::strip)
+                .collect(Collectors.joining("; "));
+    }
+
+    private static long done(Connection connection, String way) {
+        return connection.metrics().paths().stream()
+                .filter(path -> path.name().equals(way))
+                .mapToLong(ConnectionMetrics.Path::transfersDone)
+                .sum();
     }
 
     private static long incarnation(Message description) {
@@ -222,5 +328,11 @@ final class Stand implements AutoCloseable {
     public void close() {
         endpoint.close();
         foreign.close();
+        content.close();
+        for (CudaBuffer buffer : foreignOnGpu) {
+            if (buffer != null) {
+                buffer.close();
+            }
+        }
     }
 }

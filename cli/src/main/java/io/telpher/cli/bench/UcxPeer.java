@@ -123,6 +123,7 @@ final class UcxPeer implements Peer {
                 tool,
                 layers.equals(TCP) ? "tcp" : "shm",
                 layers,
+                "own",
                 opOf(tool),
                 "UCX_TLS=" + layers + (latency ? "" : " -O " + test.depth()) + ", cores " + cores,
                 output.iterations(),

@@ -3,6 +3,7 @@ package io.telpher.cli.bench;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import io.telpher.Device;
 import io.telpher.cli.Main;
 import io.telpher.cli.Tool;
 import java.io.IOException;
@@ -31,6 +32,8 @@ class BenchCommandTest {
                 "--op=frobnicate",
                 "--depth=0",
                 "--memory=moon",
+                "--memory=pinned",
+                "--memory=telpher:pinned",
                 "--pattern=star",
                 "--ranks=3",
                 "--background=send:8",
@@ -46,6 +49,20 @@ class BenchCommandTest {
         CommandLine line = new CommandLine(new BenchCommand()).setErr(new PrintWriter(errors));
         assertThat(line.execute(option)).isEqualTo(CommandLine.ExitCode.USAGE);
         assertThat(errors.toString()).isNotBlank().doesNotContain("\tat ").doesNotContain("AAAA");
+    }
+
+    @Test
+    void withoutAGpuThatIsTheOneThingThatIsSaid() {
+        assumeTrue(Device.list().isEmpty(), "this machine has a GPU");
+        StringWriter errors = new StringWriter();
+        StringWriter text = new StringWriter();
+        CommandLine line =
+                new CommandLine(new BenchCommand())
+                        .setErr(new PrintWriter(errors))
+                        .setOut(new PrintWriter(text));
+        assertThat(line.execute("--memory=cuda:pinned", "--compare=cuda")).isOne();
+        assertThat(errors.toString().lines()).hasSize(1);
+        assertThat(errors.toString()).contains("no device", "cuda");
     }
 
     @Test

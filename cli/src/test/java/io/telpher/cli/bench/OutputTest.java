@@ -76,6 +76,7 @@ class OutputTest {
                         "ucp_put_lat",
                         "shm",
                         "posix,self",
+                        "own",
                         "write",
                         "s",
                         9,
@@ -194,6 +195,20 @@ class OutputTest {
 
     private static PeerResult peer(String tool, double us, long wrong) {
         return new PeerResult(
-                "x", "1", "c", tool, "shm", "p", "write", "", 1, Double.NaN, us, us, 1, wrong);
+                "x",
+                "1",
+                "c",
+                tool,
+                "shm",
+                "p",
+                "own",
+                "write",
+                "",
+                1,
+                Double.NaN,
+                us,
+                us,
+                1,
+                wrong);
     }
 }

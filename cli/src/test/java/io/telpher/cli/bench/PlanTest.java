@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 
 class PlanTest {
@@ -77,8 +78,62 @@ class PlanTest {
         assertThat(new Plan.Budget(2, 5).next()).isEqualTo(2);
     }
 
+    @Test
+    void memoryOfGpusTakesPathsOfItsOwn() {
+        assertThat(gpu("cuda").wantedPaths()).containsExactly("cuda-cumem", "tcp");
+        assertThat(gpu("cuda-foreign").wantedPaths()).containsExactly("cuda-ipc", "tcp");
+        assertThat(gpu("cuda:telpher").wantedPaths()).containsExactly("cuda-cumem", "tcp");
+        assertThat(gpu("cuda:pinned").wantedPaths()).containsExactly("cuda-cumem");
+        assertThat(gpu("cuda", "shm-ring").wantedPaths()).containsExactly("shm-ring");
+        assertThat(gpu("telpher").wantedPaths()).doesNotContain("cuda-cumem", "cuda-ipc");
+        assertThatThrownBy(() -> gpu("telpher", "cuda-cumem"))
+                .hasMessageContaining("path cuda-cumem is for memory of GPUs");
+        assertThatThrownBy(() -> gpu("cuda", "cma")).hasMessageContaining("is for host memory");
+        assertThatThrownBy(() -> gpu("cuda:pinned", "tcp")).hasMessageContaining("telpher instead");
+        assertThatThrownBy(() -> gpu("pinned")).hasMessageContaining("cuda:pinned");
+    }
+
+    @Test
+    void memoryOfGpusIsSweptUpToOneGibibyteWhereGpusCopy() {
+        List<Plan.Part> parts = Plan.parts(gpu("cuda"));
+        assertThat(parts.getFirst().cases()).extracting(Case::bytes).contains(8L, 1L << 30);
+        assertThat(parts.getFirst().stage().byGpu()).isTrue();
+        assertThat(parts.getLast().cases()).extracting(Case::bytes).contains(8L, 64L << 20);
+        assertThat(parts.getLast().stage().byGpu()).isFalse();
+    }
+
+    @Test
+    void eachKindOfMemoryIsLentInItsOwnWay() {
+        List<Plan.Part> parts = Plan.parts(gpu("cuda:cuda-foreign"));
+        assertThat(parts)
+                .extracting(p -> p.stage().path())
+                .containsExactly("cuda-cumem", "cuda-ipc", "tcp");
+        assertThat(parts.get(0).cases()).noneMatch(c -> c.op() == Op.WRITE);
+        assertThat(parts.get(1).cases()).noneMatch(c -> c.op() == Op.READ);
+        Stage toHost = Plan.parts(gpu("cuda:pinned")).getFirst().stage();
+        assertThat(toHost.way(Op.WRITE)).isEqualTo("mapped");
+        assertThat(toHost.way(Op.READ)).isEqualTo("cuda-cumem");
+        assertThat(toHost.allowedPaths()).containsExactly("cuda-cumem", "mapped");
+        assertThat(MemoryPair.parse("cuda").toString()).isEqualTo("cuda:cuda");
+        assertThat(MemoryPair.parse("cuda-foreign:pinned"))
+                .isEqualTo(MemoryPair.parse(MemoryPair.parse("cuda-foreign:pinned").toString()));
+    }
+
+    private static BenchOptions gpu(String memory, String... paths) {
+        return options(List.of(), List.of(paths), List.of(), 1, MemoryPair.parse(memory));
+    }
+
     private static BenchOptions options(
             List<String> transports, List<String> paths, List<Long> sizes, int pieces) {
+        return options(transports, paths, sizes, pieces, null);
+    }
+
+    private static BenchOptions options(
+            List<String> transports,
+            List<String> paths,
+            List<Long> sizes,
+            int pieces,
+            @Nullable MemoryPair memory) {
         return new BenchOptions(
                 transports,
                 paths,
@@ -87,7 +142,7 @@ class PlanTest {
                 List.of(1, 16),
                 pieces,
                 0,
-                null,
+                memory,
                 Traffic.Direction.ONE,
                 Traffic.PAIR,
                 2,

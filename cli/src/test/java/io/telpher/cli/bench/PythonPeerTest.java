@@ -24,7 +24,7 @@ import org.junit.jupiter.api.io.TempDir;
 class PythonPeerTest {
     private static final String GOOD =
             """
-            {"system":"nixl","version":"1","client":"python","transport":"tcp","path":"p","op":"write",\
+            {"system":"nixl","version":"1","client":"python","transport":"tcp","path":"p","memory":"own","op":"write",\
             "tool":"default","settings":"s","bytes":8,"pieces":1,"depth":1,"iterations":7,"GBps":2,\
             "us_p50":3.5,"us_p99":null,"cpu_s_per_GB":null,"wrong":0}""";
 
@@ -222,7 +222,7 @@ class PythonPeerTest {
     }
 
     /// Moves bytes by `process_vm_writev`, with the calls of the real package that the script uses.
-    private static final String ENGINE =
+    static final String ENGINE =
             """
             import ctypes, os
             libc = ctypes.CDLL(None, use_errno=True)

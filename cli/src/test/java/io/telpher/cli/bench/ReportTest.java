@@ -102,6 +102,7 @@ class ReportTest {
                 "tuned",
                 "shm",
                 "posix",
+                "own",
                 "write",
                 "s",
                 9,

@@ -1,11 +1,12 @@
-"""Mooncake's transfer engine, by its Python package, over TCP: its only path between processes without RDMA or GPUs."""
+"""Mooncake's transfer engine, by its Python package, over TCP, and between GPUs of one host."""
 
 import importlib.metadata
 import os
 
 import pair
 
-PACKAGE = "mooncake-transfer-engine-non-cuda"
+# The first moves host memory only, the others memory of GPUs too, each for one version of CUDA.
+PACKAGES = ("mooncake-transfer-engine-non-cuda", "mooncake-transfer-engine-cuda13", "mooncake-transfer-engine")
 TUNED = {
     "MC_TCP_ENABLE_CONNECTION_POOL": "1",
     "MC_TCP_SLICE_SIZE": str(1 << 20),
@@ -15,10 +16,21 @@ TUNED = {
 LIBRARIES = "Debian: libcurl4 libjsoncpp25 libibverbs1 liburing2 libnuma1"
 
 
+def version(package):
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
 class Mooncake(pair.Adapter):
     def __init__(self, options, role):
-        if options.transport != "tcp":
+        gpu = any(pair.on_gpu(kind) for kind in pair.kinds(options))
+        if options.transport != "tcp" and not gpu:
             raise pair.Skip("Mooncake has no shared memory for host memory; compare it over tcp")
+        protocol = "tcp" if options.transport == "tcp" else "nvlink_intra"
+        if protocol == "nvlink_intra":
+            os.environ["MC_INTRANODE_NVLINK"] = "1"  # without it tcp is what it takes, silently
         if options.op not in pair.ONE_SIDED:
             raise pair.Skip(f"Mooncake has no {options.op} without a transfer")
         os.environ.setdefault("MC_LOG_LEVEL", "WARNING")
@@ -29,15 +41,15 @@ class Mooncake(pair.Adapter):
         try:
             from mooncake.engine import TransferEngine
         except ImportError as error:
-            raise pair.Skip(f"the package {PACKAGE} cannot be loaded: {error} ({LIBRARIES})") from error
-        self.version = importlib.metadata.version(PACKAGE)
-        self.path = "tcp"
+            raise pair.Skip(f"the package {PACKAGES[0]} cannot be loaded: {error} ({LIBRARIES})") from error
+        self.version = next(filter(None, map(version, PACKAGES)), "unknown")
+        self.path = protocol
         self.engine = TransferEngine()
         if options.probe:
             return
         # The last argument would name RDMA devices.
-        if self.engine.initialize("127.0.0.1", "P2PHANDSHAKE", "tcp", "") != 0:
-            raise pair.Failed("Mooncake cannot be initialized for tcp on 127.0.0.1")
+        if self.engine.initialize("127.0.0.1", "P2PHANDSHAKE", protocol, "") != 0:
+            raise pair.Failed(f"Mooncake cannot be initialized for {protocol} on 127.0.0.1")
 
     def register(self, address, size):
         code = self.engine.register_memory(address, size)
@@ -55,6 +67,10 @@ class Mooncake(pair.Adapter):
 
     def batch(self, op, near, far, size, depth):
         return Transfer(self.engine, self.remote, op, [near] * depth, [far] * depth, [size] * depth)
+
+
+    def vector(self, op, near, far, size):
+        return Transfer(self.engine, self.remote, op, near, far, [size] * len(near))
 
 
 class Transfer(pair.Operation):

@@ -1,31 +1,47 @@
 """NIXL, by its Python package: writes, reads, notifications, and writes that notify (its way to send)."""
 
 import base64
+import importlib
 import importlib.metadata
 import os
 
 import pair
 
 FREE = {"shm": "", "tcp": "tcp,self"}
+GPU = {"shm": "", "tcp": "tcp,cuda_copy,self"}
 TUNED = {"shm": "posix,cma,self", "tcp": "tcp,self"}
 END = b"end"
+PACKAGES = ("nixl-cu13", "nixl-cu12")  # for the two versions of CUDA; without a GPU either
+
+
+def package():
+    """The classes of whichever package is there, and its version."""
+    failures = []
+    for name in PACKAGES:
+        try:
+            api = importlib.import_module(name.replace("-", "_") + "._api")
+            return api.nixl_agent, api.nixl_agent_config, importlib.metadata.version(name)
+        except ImportError as error:
+            failures.append(f"{name}: {error}")
+    raise pair.Skip("the package cannot be loaded: " + "; ".join(failures))
 
 
 class Nixl(pair.Adapter):
     def __init__(self, options, role):
         backend = options.backend or "UCX"
         tuned = options.settings == "tuned"
-        layers = (TUNED if tuned else FREE)[options.transport]
+        near, far = pair.kinds(options)
+        self.types = tuple("VRAM" if pair.on_gpu(kind) else "DRAM" for kind in (near, far))
+        gpu = "VRAM" in self.types
+        layers = (GPU if gpu else TUNED if tuned else FREE)[options.transport]
         if layers:
             os.environ["UCX_TLS"] = layers
         if options.transport == "tcp":
             os.environ["UCX_NET_DEVICES"] = "lo"
         os.environ.setdefault("NIXL_LOG_LEVEL", "WARN")
-        try:
-            from nixl_cu12._api import nixl_agent, nixl_agent_config
-        except ImportError as error:
-            raise pair.Skip(f"the package nixl-cu12 cannot be loaded: {error}") from error
-        self.version = importlib.metadata.version("nixl-cu12")
+        if gpu and tuned:
+            os.environ["NIXL_UCX_SGL_ENABLE"] = "y"  # many pieces as one list
+        nixl_agent, nixl_agent_config, self.version = package()
         self.path = "ucx " + (layers or "as it chooses") if backend == "UCX" else backend.lower()
         self.words = ["UCX_TLS=" + layers if layers else "UCX_TLS unset"]
         # Without a thread of its own the initiator makes progress when it asks for the state. The target needs
@@ -39,7 +55,7 @@ class Nixl(pair.Adapter):
         if backend not in self.agent.get_plugin_list():
             raise pair.Skip(f"NIXL {self.version} from PyPI brings no {backend} back end")
         settings = {}
-        if tuned and options.transport == "shm":
+        if tuned and options.transport == "shm" and not gpu:
             # With its error handling UCX does not use mapped memory between processes.
             settings["ucx_error_handling_mode"] = "none"
             self.words.append("ucx_error_handling_mode=none")
@@ -47,13 +63,16 @@ class Nixl(pair.Adapter):
         self.inbox = []
 
     def register(self, address, size):
-        self.agent.register_memory([(address, size, 0, "")], "DRAM")
+        self.gpu = getattr(self.memory, "gpu", 0)
+        self.agent.register_memory([(address, size, self.gpu if self.types[0] == "VRAM" else 0, "")], self.types[0])
 
     def meta(self):
-        return base64.b64encode(self.agent.get_agent_metadata()).decode()
+        return f"{self.gpu} {base64.b64encode(self.agent.get_agent_metadata()).decode()}"
 
     def connect(self, meta):
-        remote = self.agent.add_remote_agent(base64.b64decode(meta))
+        gpu, agent = meta.split()
+        self.far_gpu = int(gpu)
+        remote = self.agent.add_remote_agent(base64.b64decode(agent))
         self.remote = remote.decode() if isinstance(remote, bytes) else remote
 
     def operation(self, op, near, far, size):
@@ -61,6 +80,9 @@ class Nixl(pair.Adapter):
 
     def batch(self, op, near, far, size, depth):
         return Transfer(self, op, [near] * depth, [far] * depth, size)
+
+    def vector(self, op, near, far, size):
+        return Transfer(self, op, near, far, size)
 
     # ---- messages
 
@@ -110,8 +132,10 @@ class Transfer(pair.Operation):
 
     def __init__(self, nixl, op, near, far, size, tell=b""):
         agent = nixl.agent
-        local = agent.get_xfer_descs([(address, size, 0) for address in near], "DRAM")
-        remote = agent.get_xfer_descs([(address, size, 0) for address in far], "DRAM")
+        here, there = nixl.types
+        gpu, far_gpu = nixl.gpu if here == "VRAM" else 0, nixl.far_gpu if there == "VRAM" else 0
+        local = agent.get_xfer_descs([(address, size, gpu) for address in near], here)
+        remote = agent.get_xfer_descs([(address, size, far_gpu) for address in far], there)
         self.handle = agent.initialize_xfer(op.upper(), local, remote, nixl.remote, tell)
         self.transfer, self.check, self.tell = agent.transfer, agent.check_xfer_state, tell
         self.state = "DONE"

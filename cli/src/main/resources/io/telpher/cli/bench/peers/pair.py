@@ -13,7 +13,6 @@ This process initiates; it starts the target, which obeys commands on its standa
 import argparse
 import ctypes
 import json
-import mmap
 import os
 import random
 import select
@@ -23,19 +22,13 @@ import sys
 import threading
 import time
 
+from buffers import Failed, Skip, allocate, kinds, on_gpu, place
+
 WARM_UP = 0.1  # share of the time
 LEAST = 10  # operations to time at least, however long they take
 PATIENCE = 60  # seconds beyond the measured ones until a run is given up
 PR_SET_PDEATHSIG = 1
 ONE_SIDED = ("write", "read")
-
-
-class Skip(Exception):
-    """The peer cannot run here; the message says why."""
-
-
-class Failed(Exception):
-    """The peer ran, and reported an error."""
 
 
 def arguments():
@@ -45,36 +38,17 @@ def arguments():
     parser.add_argument("--op", default="write", choices=("write", "read", "send", "notify"))
     parser.add_argument("--bytes", type=int, default=8)
     parser.add_argument("--depth", type=int, default=1, help="operations in flight")
+    parser.add_argument("--pieces", type=int, default=1, help="of each operation, permuted where they are written")
+    parser.add_argument("--memory", default="own", help="such as cuda:cuda or cuda:pinned: read, and written; own: the host's")
     parser.add_argument("--seconds", type=float, default=0.4)
     parser.add_argument("--settings", default="default", choices=("default", "tuned"))
     parser.add_argument("--backend", default="", help="for packages that have several")
     parser.add_argument("--cores", default="", help="such as 0,1: where tuned processes stay")
     parser.add_argument("--target", action="store_true", help=argparse.SUPPRESS)
-    return parser.parse_args()
-
-
-class Memory:
-    """Private memory of this process, every page of it touched."""
-
-    def __init__(self, size):
-        self.map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.map))
-        self.clear(size)
-
-    def clear(self, size):
-        ctypes.memset(self.address, 0, size)
-
-    def fill(self, size, seed):
-        self.map[:size] = contents(size, seed)
-
-    def wrong(self, size, seed):
-        """How many of the first bytes differ from what fill() writes."""
-        there, expected = self.map[:size], contents(size, seed)
-        return 0 if there == expected else sum(a != b for a, b in zip(there, expected))
-
-
-def contents(size, seed):
-    return random.Random(seed).randbytes(size)
+    options = parser.parse_args()
+    source, _, into = options.memory.partition(":")
+    options.source, options.into = source, into or source
+    return options
 
 
 def cpu():
@@ -85,8 +59,8 @@ def cpu():
 # ---- target ---------------------------------------------------------------------------------------------
 
 
-def target(adapter, options, say):
-    memory = Memory(options.bytes)
+def target(adapter, options, memory, say):
+    adapter.memory = memory
     adapter.register(memory.address, options.bytes)
     say(address=memory.address, meta=adapter.meta())
     for line in sys.stdin:
@@ -108,6 +82,10 @@ def target(adapter, options, say):
             case "echo":
                 say()
                 adapter.echo(options.op, memory.address, command["address"], options.bytes)
+                say()
+            case "flow":
+                say()
+                adapter.flow(command["rounds"], command["depth"], command["pong"])
                 say()
             case "drain":
                 say()
@@ -205,6 +183,15 @@ class Adapter:
         """An operation of as many pieces as are in flight, or None."""
         return None
 
+    def vector(self, op, near, far, size):
+        """One operation of many pieces of this size; near and far are lists."""
+        raise Skip("it has no operations of many pieces")
+
+    # Whether both processes have to call it for each transfer. Then there is, instead of operation(),
+    # flow(rounds, depth, pong), which both call: rounds of so many transfers and perhaps an answer; gives the
+    # nanoseconds of each round.
+    two_sided = False
+
     # Those with messages also have ping(op, near, far, size), echo(op, near, far, size), message(op, near, far, size),
     # drain(), send_end() and progress().
 
@@ -232,15 +219,17 @@ def percentile(times, share):
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] / 1e3
 
 
-def measure(adapter, options, other):
+def measure(adapter, options, memory, other):
     """Connects, and measures as the operation asks; gives the fields of the result."""
-    memory = Memory(options.bytes)
+    adapter.memory = memory
     adapter.register(memory.address, options.bytes)
     there = other.answer()
     other.ask("connect", meta=adapter.meta())  # some need both sides at the same time
     adapter.connect(there["meta"])
     adapter.invite = other.answer()["invite"]
     rig = Rig(adapter, options, other, memory, there["address"])
+    if adapter.two_sided:
+        return rig.paired()
     if options.op in ONE_SIDED:
         return rig.one_sided()
     return rig.ping_pong() if options.depth == 1 else rig.stream()
@@ -254,6 +243,7 @@ class Rig:
         self.op, self.size, self.depth, self.seconds = options.op, options.bytes, options.depth, options.seconds
         self.tuned = options.settings == "tuned"
         self.place = (memory.address, far, options.bytes)
+        self.pieces = options.pieces
         self.seed = random.SystemRandom().randrange(1 << 30)
 
     def renew(self):
@@ -273,7 +263,8 @@ class Rig:
         return self.other("wrong", seed=self.seed)["wrong"]
 
     def timed(self, way, seconds):
-        way(seconds * WARM_UP)
+        if seconds > 0:
+            way(seconds * WARM_UP)
         self.renew()
         before = cpu() + self.other("cpu")["cpu"]
         took = way(seconds)
@@ -283,12 +274,22 @@ class Rig:
         result["wrong"] = self.wrong()
         return result
 
+    def operation(self):
+        if self.pieces == 1:
+            return self.adapter.operation(self.op, *self.place)
+        near, far, whole = self.place
+        size = whole // self.pieces
+        straight = [i * size for i in range(self.pieces)]
+        mixed = [place(i, self.pieces) * size for i in range(self.pieces)]
+        here, there = (mixed, straight) if self.op == "read" else (straight, mixed)
+        return self.adapter.vector(self.op, [near + at for at in here], [far + at for at in there], size)
+
     def one_sided(self):
         if self.depth == 1:
-            operation = self.adapter.operation(self.op, *self.place)
+            operation = self.operation()
             return self.timed(lambda s: singly(operation.run, s), self.seconds)
-        fleet = [self.adapter.operation(self.op, *self.place) for _ in range(self.depth)]
-        if not self.tuned:
+        fleet = [self.operation() for _ in range(self.depth)]
+        if not self.tuned or self.pieces > 1:
             return self.timed(lambda s: flying(fleet, s), self.seconds)
         # The better of two ways to have many in flight.
         results = [self.timed(lambda s: flying(fleet, s), self.seconds / 2)]
@@ -300,6 +301,27 @@ class Rig:
     def batched(self, batch, seconds):
         times = singly(batch.run, seconds)
         return len(times) * self.depth, sum(times) / 1e9
+
+    def paired(self):
+        pong = self.op == "send" and self.depth == 1
+
+        def flow(rounds):
+            self.other("flow", rounds=rounds, depth=self.depth, pong=pong)
+            times = self.adapter.flow(rounds, self.depth, pong)
+            self.other.answer()
+            return times
+
+        flow(3)
+        each = sorted(flow(5))[2] / 1e9
+        rounds = max(LEAST, int(self.seconds / each))
+
+        def way(_):
+            times = flow(rounds)
+            if self.depth > 1:
+                return rounds * self.depth, sum(times) / 1e9
+            return [t / 2 for t in times] if pong else times
+
+        return self.timed(way, 0)
 
     def ping_pong(self):
         self.renew()
@@ -380,30 +402,32 @@ def main(system, make):
     try:
         if options.settings == "tuned" and options.cores.count(",") == 1:
             os.sched_setaffinity(0, {int(options.cores.split(",")[1 if options.target else 0])})
+        # Before the package is loaded, since some look then for the GPU that is in use.
+        memory = None if options.probe else allocate(options)
         adapter = make(options, "target" if options.target else "initiator")
         if options.probe:
             say(system=system, version=adapter.version, ready=True)
             os._exit(0)
         if options.target:
-            target(adapter, options, say)
+            target(adapter, options, memory, say)
             os._exit(0)
         other = Target(options)
-        result = measure(adapter, options, other)
+        result = measure(adapter, options, memory, other)
         other.end()
         words = [*adapter.words, *filter(None, [result.pop("way", "")])]
         say(
             system=system,
             version=adapter.version,
             client="python",
-            device="cpu",
+            device="cpu" if options.memory == "own" else "cuda",
             transport=options.transport,
             path=adapter.path,
-            memory="own",
+            memory=options.memory,
             op=options.op,
             tool=tool,
             settings=", ".join(words),
             bytes=options.bytes,
-            pieces=1,
+            pieces=options.pieces,
             depth=options.depth,
             **result,
         )

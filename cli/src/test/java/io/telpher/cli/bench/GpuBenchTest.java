@@ -1,0 +1,134 @@
+package io.telpher.cli.bench;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assumptions.assumeThat;
+
+import io.telpher.cli.Json;
+import io.telpher.cli.Main;
+import io.telpher.cli.Tool;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/// Runs `telpher bench` on the fake GPU driver of the engine's tests, two GPUs, one for each of two
+/// processes.
+class GpuBenchTest {
+    private static final Path SOURCES = Path.of("..", "engine", "src", "test", "resources");
+
+    @TempDir static Path built;
+    @TempDir Path temp;
+
+    @BeforeAll
+    static void build() throws IOException {
+        assumeThat(Tool.find("gcc")).as("gcc is missing (packages gcc, libc6-dev)").isNotNull();
+        List<String> command = new ArrayList<>(List.of("gcc", "-shared", "-fPIC", "-O1"));
+        command.addAll(List.of("-pthread", "-o", built.resolve("libcuda.so.1").toString()));
+        try (Stream<Path> files = Files.list(SOURCES.resolve("fake-gpu"))) {
+            files.map(Path::toString)
+                    .filter(name -> name.endsWith(".c"))
+                    .filter(name -> !name.endsWith("_nvml.c") && !name.endsWith("_nvrtc.c"))
+                    .forEach(command::add);
+        }
+        Tool.Output output = Tool.run(command, Map.of(), 100);
+        assertThat(output.exitCode()).as(output.error()).isZero();
+    }
+
+    @Test
+    void measuresMemoryOfGpusAndTheDriverAlone() throws IOException {
+        Path json = temp.resolve("out.json");
+        Tool.Output output =
+                bench(
+                        "--memory=cuda",
+                        "--op=write,send",
+                        "--sizes=64000",
+                        "--pieces=10",
+                        "--depth=1,4",
+                        "--compare=cuda",
+                        "--json=" + json);
+        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+        assertThat(output.text())
+                .contains("rank 1: Fake GPU", "path cuda-cumem (shm), cuda:cuda memory")
+                .contains("path tcp (tcp), cuda:cuda memory", "cuda peer copy", "all data right");
+        List<Map<String, Object>> rows =
+                Files.readAllLines(json).stream()
+                        .map(Json::parse)
+                        .filter(o -> o.containsKey("system"))
+                        .toList();
+        assertThat(rows)
+                .allSatisfy(
+                        row ->
+                                assertThat(row)
+                                        .containsEntry("device", "Fake GPU")
+                                        .containsEntry("memory", "cuda:cuda")
+                                        .containsEntry("wrong", 0L)
+                                        .containsEntry("pieces", 10L));
+        assertThat(rows).extracting(row -> row.get("system")).contains("telpher", "cuda");
+        assertThat(rows)
+                .extracting(row -> row.get("tool"))
+                .contains("bench", "peer copy, one by one", "peer copy, batch, streams 4");
+    }
+
+    @Test
+    void foreignMemoryIsLentByCudaIpcAndWrongBytesAreFound() {
+        Tool.Output output =
+                bench(
+                        "--memory=cuda-foreign",
+                        "--path=cuda-ipc",
+                        "--op=write",
+                        "--sizes=4K,64K",
+                        "--depth=1",
+                        "--plant=65536");
+        assertThat(output.exitCode()).as(output.error() + output.text()).isOne();
+        assertThat(output.text()).contains("path cuda-ipc (shm)");
+        assertThat(output.error()).contains("wrong data", "byte 32768 of what rank 1 got");
+    }
+
+    @Test
+    void hostMemoryBesideItIsPageLocked() {
+        Tool.Output output =
+                bench(
+                        "--memory=cuda:pinned",
+                        "--op=write,counter",
+                        "--sizes=64K",
+                        "--compare=cuda");
+        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+        assertThat(output.text()).contains("cuda:pinned memory", "D2H pinned", "all data right");
+    }
+
+    @Test
+    void aWayThatTheDriverRefusesIsNotMeasuredUnderItsName() {
+        Tool.Output output =
+                bench(
+                        Map.of("FAKE_CUDA_REFUSE_PEERS", "0-1"),
+                        "--memory=cuda",
+                        "--path=cuda-cumem",
+                        "--op=write",
+                        "--sizes=8");
+        assertThat(output.exitCode()).as(output.error() + output.text()).isOne();
+        assertThat(output.error())
+                .contains("path cuda-cumem: no write of cuda:cuda memory", "no peer access");
+    }
+
+    private static Tool.Output bench(String... arguments) {
+        return bench(Map.of(), arguments);
+    }
+
+    private static Tool.Output bench(Map<String, String> environment, String... arguments) {
+        List<String> command = new ArrayList<>();
+        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        command.add("--enable-native-access=ALL-UNNAMED");
+        command.add("-Dtelpher.cuda.library=" + built.resolve("libcuda.so.1"));
+        command.addAll(List.of("-cp", System.getProperty("java.class.path")));
+        command.addAll(List.of(Main.class.getName(), "bench"));
+        command.addAll(List.of("--seconds=0.02", "--rounds=1", "--patience=0"));
+        command.addAll(List.of(arguments));
+        return Tool.run(command, environment, 120);
+    }
+}
