@@ -51,8 +51,8 @@ public final class Settings {
                 : "unset it; telpher config lists those that are read";
     }
 
-    /// Levenshtein's distance.
-    private static int distance(String a, String b) {
+    /// @return how many letters have to be changed, added or taken away: Levenshtein's distance
+    public static int distance(String a, String b) {
         int[] row = new int[b.length() + 1];
         for (int j = 0; j <= b.length(); j++) {
             row[j] = j;

@@ -41,6 +41,15 @@ final class Doctor {
                                 new SubnetsCheck(),
                                 new SocketBuffersCheck(),
                                 new CongestionCheck(),
+                                new PciCheck(),
+                                new IommuCheck(),
+                                new GpuDriverCheck(),
+                                new GpuDevicesCheck(),
+                                new GpusCheck(),
+                                new NvLinkCheck(),
+                                new GpuDirectCheck(),
+                                new NcclCheck(),
+                                new NcclSettingsCheck(),
                                 new TransportsCheck(),
                                 new PathsCheck()));
         if (peer != null) {

@@ -35,6 +35,20 @@ record Host(Path root, Map<String, String> environment, List<Nic> nics, Probes p
         }
     }
 
+    /// @return the file's bytes, as many as the kernel shows; none when it cannot be read
+    byte[] bytes(String path) {
+        try {
+            return Files.readAllBytes(at(path));
+        } catch (IOException e) {
+            return new byte[0];
+        }
+    }
+
+    /// @return whether there is such a file or folder
+    boolean exists(String path) {
+        return Files.exists(at(path));
+    }
+
     /// @return the number that the file holds; empty when it holds anything else
     OptionalLong number(String path) {
         String text = read(path).orElse("");

@@ -32,6 +32,7 @@ import java.util.ServiceLoader;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -48,7 +49,52 @@ final class LiveProbes implements Probes {
     private static final int MESSAGES = 8;
     private static final long TAG = 0x646f63746f72L; // "doctor"
 
+    /// Far more than a driver takes that works, the first start after a boot included.
+    private static final long DRIVER_SECONDS = 40;
+
     private @Nullable Neighbour neighbour;
+    private @Nullable Gpus gpus;
+
+    /// Several checks ask; a driver that hangs costs one wait.
+    @Override
+    public synchronized Gpus gpus() {
+        Gpus known = gpus;
+        if (known == null) {
+            known = askDrivers();
+            gpus = known;
+        }
+        return known;
+    }
+
+    private static Gpus askDrivers() {
+        FutureTask<Gpus> asking = new FutureTask<>(GpuState::ask);
+        Thread.ofPlatform().daemon().name("telpher-doctor-driver").start(asking);
+        String reason;
+        try {
+            return asking.get(DRIVER_SECONDS, TimeUnit.SECONDS);
+        } catch (TimeoutException e) {
+            reason = "it did not answer within " + DRIVER_SECONDS + " s";
+        } catch (ExecutionException e) {
+            reason = String.valueOf(e.getCause());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            reason = "interrupted";
+        }
+        Availability none =
+                new Availability.Missing(
+                        reason,
+                        "look for Xid in the kernel log (dmesg), and whether nvidia-smi ends");
+        return new Gpus(Map.of(GpuState.NVML, none), List.of(), List.of());
+    }
+
+    @Override
+    public Result open(String file) {
+        int fd = Descriptors.open(file, Descriptors.O_RDWR | Descriptors.O_CLOEXEC, 0);
+        if (fd >= 0) {
+            int unused = Descriptors.close(fd);
+        }
+        return new Result("open(" + file + ")", Math.max(0, -fd));
+    }
 
     @Override
     public Result sealedMemory() {

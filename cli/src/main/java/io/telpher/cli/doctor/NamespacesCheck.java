@@ -73,13 +73,16 @@ final class NamespacesCheck implements Check {
         return switch (kind) {
             case "pid" ->
                     "peers in another see no process of this one: no path cma with them, mapped"
-                            + " and the ring work";
+                            + " and the ring work; of GPUs' memory descriptors work (cuda-cumem),"
+                            + " handles of CUDA IPC (cuda-ipc) do not (docker --pid=host)";
             case "net" ->
                     "peers of this host in another network namespace find the same-host socket"
                             + " only through a shared folder (TELPHER_SOCKET_DIRECTORY), else"
-                            + " they use TCP";
+                            + " they use TCP; GPUs' memory is then staged";
             case "user" -> "peers in another may not reach this process's memory: no path cma";
-            default -> "Telpher does not depend on it";
+            default ->
+                    "host memory and descriptors of GPUs' memory do not depend on it, the driver"
+                            + " may refuse handles of CUDA IPC (docker --ipc=host)";
         };
     }
 }

@@ -73,6 +73,19 @@ interface Probes {
             @Nullable String fullSize,
             String explanation) {}
 
+    /// What the drivers of GPUs say.
+    ///
+    /// @param software the libraries by name, in the order in which they are looked for
+    /// @param gpus what NVML shows
+    /// @param failures GPUs that NVML does not show, and why
+    record Gpus(Map<String, Availability> software, List<GpuState> gpus, List<String> failures) {}
+
+    /// Asks the drivers; makes no context on any GPU.
+    Gpus gpus();
+
+    /// Opens a file of `/dev` for reading and writing, and closes it.
+    Result open(String file);
+
     /// Makes memory as the `mapped` path needs it: a memfd that is sized, written and sealed.
     ///
     /// @return the call that failed, or the last one

@@ -1,8 +1,8 @@
 package io.telpher.cli.bench;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assumptions.assumeThat;
 
+import io.telpher.cli.FakeGpus;
 import io.telpher.cli.Json;
 import io.telpher.cli.Main;
 import io.telpher.cli.Tool;
@@ -12,7 +12,6 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -20,24 +19,12 @@ import org.junit.jupiter.api.io.TempDir;
 /// Runs `telpher bench` on the fake GPU driver of the engine's tests, two GPUs, one for each of two
 /// processes.
 class GpuBenchTest {
-    private static final Path SOURCES = Path.of("..", "engine", "src", "test", "resources");
-
     @TempDir static Path built;
     @TempDir Path temp;
 
     @BeforeAll
     static void build() throws IOException {
-        assumeThat(Tool.find("gcc")).as("gcc is missing (packages gcc, libc6-dev)").isNotNull();
-        List<String> command = new ArrayList<>(List.of("gcc", "-shared", "-fPIC", "-O1"));
-        command.addAll(List.of("-pthread", "-o", built.resolve("libcuda.so.1").toString()));
-        try (Stream<Path> files = Files.list(SOURCES.resolve("fake-gpu"))) {
-            files.map(Path::toString)
-                    .filter(name -> name.endsWith(".c"))
-                    .filter(name -> !name.endsWith("_nvml.c") && !name.endsWith("_nvrtc.c"))
-                    .forEach(command::add);
-        }
-        Tool.Output output = Tool.run(command, Map.of(), 100);
-        assertThat(output.exitCode()).as(output.error()).isZero();
+        FakeGpus.build(built);
     }
 
     @Test
@@ -124,7 +111,7 @@ class GpuBenchTest {
         List<String> command = new ArrayList<>();
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
         command.add("--enable-native-access=ALL-UNNAMED");
-        command.add("-Dtelpher.cuda.library=" + built.resolve("libcuda.so.1"));
+        command.addAll(FakeGpus.jvmArguments(built));
         command.addAll(List.of("-cp", System.getProperty("java.class.path")));
         command.addAll(List.of(Main.class.getName(), "bench"));
         command.addAll(List.of("--seconds=0.02", "--rounds=1", "--patience=0"));

@@ -115,7 +115,7 @@ class ChecksTest {
                 .extracting(Finding::summary)
                 .satisfiesExactly(
                         pid -> assertThat(pid).contains("separate", "no path cma"),
-                        ipc -> assertThat(ipc).contains("separate", "does not depend"),
+                        ipc -> assertThat(ipc).contains("separate", "CUDA IPC", "--ipc=host"),
                         net -> assertThat(net).contains("not known", "TELPHER_SOCKET_DIRECTORY"),
                         user -> assertThat(user).contains("the machine's own"));
         assertThat(all).anyMatch(f -> f.evidence().contains("/dev/shm tmpfs shm rw,size=65536k"));

@@ -24,8 +24,14 @@ final class FakeProbes implements Probes {
     Meeting meeting = new Meeting(null, "mapped", "one-sided: mapped: yes");
     List<InetAddress> resolved = List.of();
     Egress egress = new Egress(null, InetAddress.ofLiteral("10.1.0.2"), 9000);
+    Gpus gpus = new Gpus(Map.of(GpuState.CUDA, missing()), List.of(), List.of());
+    final Map<String, Integer> refusedFiles = new TreeMap<>();
     String dialled;
     Visit visit = new Visit(null, false, null, "lane 0 (tcp): in use");
+
+    static Availability missing() {
+        return new Availability.Missing("no driver", "install it");
+    }
 
     static Neighbour neighbour(int toChild, int descriptor, int toParent) {
         return new Neighbour(
@@ -34,6 +40,16 @@ final class FakeProbes implements Probes {
                 new Result("pidfd_getfd", descriptor),
                 new Result("process_vm_writev", toParent),
                 new Result("pidfd_getfd", toParent));
+    }
+
+    @Override
+    public Gpus gpus() {
+        return gpus;
+    }
+
+    @Override
+    public Result open(String file) {
+        return new Result("open(" + file + ")", refusedFiles.getOrDefault(file, 0));
     }
 
     @Override

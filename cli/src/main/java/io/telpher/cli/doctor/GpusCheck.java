@@ -1,0 +1,126 @@
+package io.telpher.cli.doctor;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/// Each GPU: its PCIe link, the window onto its memory, and whether it is divided.
+final class GpusCheck implements Check {
+    private static final String UNDER_LOAD =
+            "telpher bench --memory cuda:pinned --sizes 64M, meanwhile nvidia-smi"
+                    + " --query-gpu=pci.bus_id,pcie.link.gen.current,pcie.link.width.current"
+                    + " --format=csv -l 1";
+
+    /// What boards without a resizable window have.
+    private static final long SMALL = 256L << 20;
+
+    @Override
+    public String name() {
+        return "gpus";
+    }
+
+    @Override
+    public List<Finding> examine(Host host) {
+        Probes.Gpus gpus = host.probes().gpus();
+        if (gpus.gpus().isEmpty()) {
+            return List.of(
+                    Finding.info(
+                            name(),
+                            "NVML shows no GPU",
+                            String.valueOf(gpus.software().get(GpuState.NVML))));
+        }
+        List<Finding> found = new ArrayList<>();
+        for (GpuState gpu : gpus.gpus()) {
+            found.add(link(gpu));
+            found.add(window(gpu));
+            if (gpu.mig()) {
+                found.add(
+                        Finding.info(
+                                name(),
+                                gpu.label()
+                                        + " is divided (MIG): a process sees one instance, there is"
+                                        + " no NVLink and no peer access, bytes go by the host;"
+                                        + " nvidia-smi -mig 0 ends that",
+                                "nvmlDeviceGetMigMode(" + gpu.address() + ") = 1"));
+            }
+        }
+        return found;
+    }
+
+    private Finding link(GpuState gpu) {
+        String evidence =
+                "NVML, %s: generation %s of %s, width %s of %s"
+                        .formatted(
+                                gpu.address(),
+                                known(gpu.generation()),
+                                known(gpu.maxGeneration()),
+                                known(gpu.width()),
+                                known(gpu.maxWidth()));
+        if (gpu.width() > 0 && gpu.width() < gpu.maxWidth()) {
+            return Finding.warning(
+                    name(),
+                    "%s uses %d of the %d lanes that it could"
+                            .formatted(gpu.title(), gpu.width(), gpu.maxWidth()),
+                    evidence,
+                    "look under load first (some save power by lanes); then seat card and riser"
+                            + " anew, use another slot, see whether the firmware splits its lanes",
+                    UNDER_LOAD);
+        }
+        if (gpu.generation() > 0 && gpu.generation() < gpu.maxGeneration()) {
+            return Finding.info(
+                    name(),
+                    "%s: PCIe Gen%d x%d now, Gen%d at most: idle links slow down by themselves; to"
+                                    .formatted(
+                                            gpu.title(),
+                                            gpu.generation(),
+                                            gpu.width(),
+                                            gpu.maxGeneration())
+                            + " see it under load: "
+                            + UNDER_LOAD,
+                    evidence);
+        }
+        return Finding.info(
+                name(),
+                gpu.maxGeneration() == 0
+                        ? gpu.title() + ": its PCIe link is not known"
+                        : "%s: PCIe Gen%d x%d, which is its maximum"
+                                .formatted(gpu.title(), gpu.generation(), gpu.width()),
+                evidence);
+    }
+
+    private Finding window(GpuState gpu) {
+        String evidence =
+                "nvmlDeviceGetBAR1MemoryInfo(%s): %s; memory: %s"
+                        .formatted(gpu.address(), size(gpu.bar1()), size(gpu.memory()));
+        if (gpu.bar1() == 0) {
+            return Finding.info(
+                    name(), gpu.label() + ": its window onto memory (BAR1) is not known", evidence);
+        }
+        if (gpu.bar1() <= SMALL || gpu.bar1() < gpu.memory()) {
+            // Traffic over NVLink does not need it.
+            Finding.Severity severity =
+                    gpu.linksUp() > 0 ? Finding.Severity.INFO : Finding.Severity.WARNING;
+            return new Finding(
+                    severity,
+                    name(),
+                    "%s shows %s of its memory to PCIe (BAR1): peers and RDMA reach no more of it"
+                                    .formatted(gpu.label(), size(gpu.bar1()))
+                            + " at a time",
+                    evidence,
+                    "turn on Above 4G Decoding and Resizable BAR in the firmware, where board and"
+                            + " card have them",
+                    "nvidia-smi -q -d MEMORY shows BAR1 as large as the memory");
+        }
+        return Finding.info(
+                name(), gpu.label() + ": all of its memory can be reached over PCIe", evidence);
+    }
+
+    private static String known(int number) {
+        return number == 0 ? "?" : Integer.toString(number);
+    }
+
+    private static String size(long bytes) {
+        return bytes == 0
+                ? "not known"
+                : bytes < 1L << 30 ? (bytes >> 20) + " MiB" : (bytes >> 30) + " GiB";
+    }
+}

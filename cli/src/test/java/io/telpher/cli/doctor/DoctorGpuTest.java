@@ -1,0 +1,42 @@
+package io.telpher.cli.doctor;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.telpher.cli.FakeGpus;
+import io.telpher.cli.JavaCommand;
+import io.telpher.cli.Tool;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/// Runs `telpher doctor` on the fake drivers of the engine's tests.
+class DoctorGpuTest {
+    @TempDir Path built;
+
+    @Test
+    void theDriversAreAsked() throws IOException {
+        FakeGpus.build(built);
+        Tool.Output output =
+                Tool.run(
+                        JavaCommand.of(
+                                FakeGpus.jvmArguments(built),
+                                "doctor",
+                                "--verbose",
+                                "--only=gpu-driver,gpus,nvlink,gpudirect"),
+                        Map.of("FAKE_NVML_SWITCH", "1", "FAKE_CUDA_DMABUF", "1"),
+                        100);
+        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+        assertThat(output.text())
+                .contains("NVML: works", "NVML 13.580.0.fake", "CUDA driver: works")
+                .contains("GPU0 (Fake GPU, 0000:", "PCIe Gen1 x16 now, Gen5 at most")
+                .contains(
+                        "GPU1: all of its memory can be reached over PCIe",
+                        "128 GiB; memory: 1 GiB")
+                .contains("GPU0: all 2 NVLinks are up", "link 1 recovery: 8589934592")
+                .contains("GPU1 is registered with the NVSwitches' fabric", "no IMEX channel")
+                .contains("GPU0 yes, GPU1 yes")
+                .doesNotContain("check itself failed");
+    }
+}
