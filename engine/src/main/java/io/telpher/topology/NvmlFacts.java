@@ -89,8 +89,14 @@ final class NvmlFacts implements GpuFacts {
         return NvmlLinks.capability(device, link, NvmlLinks.NVML_NVLINK_CAP_P2P_SUPPORTED) == 1;
     }
 
-    private static @Nullable PciAddress address(@Nullable String text) {
-        return text != null && PciAddress.matches(text) ? PciAddress.parse(text) : null;
+    /// A virtual machine that has no switches shows them as `FFFFFFFF:FF:FF.F` (seen with two
+    /// H200).
+    static @Nullable PciAddress address(@Nullable String text) {
+        try {
+            return text != null && PciAddress.matches(text) ? PciAddress.parse(text) : null;
+        } catch (IllegalArgumentException e) {
+            return null;
+        }
     }
 
     private static int generation(int version) {

@@ -62,4 +62,13 @@ class NvmlFactsTest {
         XmlTest.assertThatNcclTakes(machine.toXml());
         assertThat(Topology.fromXml(machine.toXml()).nodes()).isEqualTo(machine.nodes());
     }
+
+    /// As a virtual machine shows the far end of links to switches that it does not have.
+    @Test
+    void anEndThatNobodyKnowsIsNoReasonToHideTheGpu() {
+        assertThat(NvmlFacts.address("FFFFFFFF:FF:FF.F")).isNull();
+        assertThat(NvmlFacts.address("00000000:65:00.0"))
+                .isEqualTo(PciAddress.parse("0000:65:00.0"));
+        assertThat(NvmlFacts.address(null)).isNull();
+    }
 }
