@@ -98,6 +98,7 @@ final class DeviceCopies {
         CopyQueue.Way way = CopyQueue.Way.LOCAL;
         int pieces = 0;
         RemoteMemory before = null;
+        RegionImpl last = null;
         Window window = null;
         PieceWalk walk = job.walk;
         walk.start(op, op.copied, bytes);
@@ -114,6 +115,7 @@ final class DeviceCopies {
                             job, windows.refuses(memory, by) ? Direct.NO_WINDOW : Direct.NOT_OPEN);
                 }
                 before = memory;
+                last = null;
                 if (!job.joined.contains(window)) {
                     int joined = window.join();
                     if (joined < 0) {
@@ -129,10 +131,13 @@ final class DeviceCopies {
             if (checked < 0) {
                 return give(job, Direct.reason(checked));
             }
-            if (region.address(by) == 0) {
-                return give(job, Direct.NOT_OPEN);
+            if (region != last) {
+                if (region.address(by) == 0) {
+                    return give(job, Direct.NOT_OPEN);
+                }
+                way = further(way, window, region, by);
+                last = region;
             }
-            way = further(way, window, region, by);
             pieces++;
         }
         if (pieces == 0) {
