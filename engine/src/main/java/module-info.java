@@ -22,6 +22,8 @@ module io.telpher.engine {
 
     // Diagnosis looks below the API: it makes the same system calls as the transports do, and reads
     // the addresses that they exchange.
+    exports io.telpher.internal.device to
+            io.telpher.cli;
     exports io.telpher.internal.ffi.cuda to
             io.telpher.cli;
     exports io.telpher.internal.ffi.hip to

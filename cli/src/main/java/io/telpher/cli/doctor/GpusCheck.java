@@ -1,5 +1,6 @@
 package io.telpher.cli.doctor;
 
+import io.telpher.spi.Availability;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -22,11 +23,11 @@ final class GpusCheck implements Check {
     public List<Finding> examine(Host host) {
         Probes.Gpus gpus = host.probes().gpus();
         if (gpus.gpus().isEmpty()) {
-            return List.of(
-                    Finding.info(
-                            name(),
-                            "NVML shows no GPU",
-                            String.valueOf(gpus.software().get(GpuState.NVML))));
+            String reason =
+                    gpus.software().get(GpuState.NVML) instanceof Availability.Missing missing
+                            ? missing.reason()
+                            : "NVML: 0 GPUs";
+            return List.of(Finding.info(name(), "NVML shows no GPU", reason));
         }
         List<Finding> found = new ArrayList<>();
         for (GpuState gpu : gpus.gpus()) {

@@ -39,7 +39,7 @@ final class NcclSettingsCheck implements Check {
         found.add(
                 Finding.info(
                         name(),
-                        all.isEmpty() ? "none is set" : all.size() + " are set",
+                        all.isEmpty() ? "none is set" : "set: " + all.size(),
                         all.isEmpty()
                                 ? "environment, " + String.join(", ", files(host))
                                 : all.entrySet().stream()

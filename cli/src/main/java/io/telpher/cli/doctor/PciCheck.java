@@ -5,8 +5,7 @@ import java.util.List;
 import java.util.stream.Collectors;
 
 /// Whether the bridges between GPUs and their peers let traffic through: Access Control Services
-/// send it up to the root complex instead, where it is slow, or is translated and arrives
-// elsewhere.
+/// send it up to the root complex instead, where it is slow, or translated to somewhere else.
 final class PciCheck implements Check {
     private static final int ACS = 0x000d;
     private static final int ATS = 0x000f;

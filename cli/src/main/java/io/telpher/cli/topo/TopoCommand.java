@@ -27,7 +27,8 @@ import picocli.CommandLine.Option;
             "",
             "NCCL_TOPO_FILE is read as NCCL reads it: it says how the devices of this machine hang"
                     + " together.",
-            "Exit code: 0 good, 1 a file cannot be read or written, 2 wrong usage."
+            "Exit code: 0 good, 1 a file cannot be read or written, or a measured copy hangs or"
+                    + " arrives wrong, 2 wrong usage."
         })
 public final class TopoCommand implements Callable<Integer> {
     private static final String STDOUT = "-";
@@ -57,6 +58,13 @@ public final class TopoCommand implements Callable<Integer> {
             description = "Writes NCCL's XML to the file, or prints it.")
     private @Nullable String xml;
 
+    @Option(
+            names = "--measure",
+            description =
+                    "Copies between all pairs of GPUs that this process sees, one pair at a time,"
+                            + " and compares every byte: GB/s and microseconds.")
+    private boolean measure;
+
     @Option(names = "--svg", paramLabel = "FILE", description = "Writes a drawing to the file.")
     private @Nullable String svg;
 
@@ -69,6 +77,12 @@ public final class TopoCommand implements Callable<Integer> {
                     spec.commandLine(),
                     "--json, --xml and --svg: one of them can be printed; name files for the"
                             + " others");
+        }
+        if (measure && (from != null || printsXml || printsSvg)) {
+            throw new CommandLine.ParameterException(
+                    spec.commandLine(),
+                    "--measure copies between GPUs of this machine: leave out --from, and name"
+                            + " files for --xml and --svg");
         }
         PrintWriter out = spec.commandLine().getOut();
         try {
@@ -85,8 +99,13 @@ public final class TopoCommand implements Callable<Integer> {
             if (!json && xml == null && svg == null) {
                 TopoText.print(machine, out);
             }
+            if (from == null && (json || (xml == null && svg == null))) {
+                PeerAbilities.print(PeerAbilities.of(machine), json, out);
+            }
             out.flush();
-            return CommandLine.ExitCode.OK;
+            return measure && !new PeerMeasure(machine, json, out).run()
+                    ? CommandLine.ExitCode.SOFTWARE
+                    : CommandLine.ExitCode.OK;
         } catch (IOException | IllegalArgumentException e) {
             out.flush();
             spec.commandLine().getErr().println("telpher topo: " + reason(e));

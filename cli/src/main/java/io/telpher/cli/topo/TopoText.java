@@ -80,7 +80,7 @@ final class TopoText {
         return seen;
     }
 
-    private static void table(List<List<String>> rows, PrintWriter out) {
+    static void table(List<List<String>> rows, PrintWriter out) {
         int columns = rows.getFirst().size();
         int[] widths = new int[columns];
         for (List<String> row : rows) {
