@@ -60,12 +60,12 @@ record GpuState(
     static final String NVRTC = "NVRTC";
     static final String HIP = "HIP";
 
-    private static final Map<String, Integer> ERRORS =
-            Map.of(
-                    "replay", NvmlLinks.NVML_NVLINK_ERROR_DL_REPLAY,
-                    "recovery", NvmlLinks.NVML_NVLINK_ERROR_DL_RECOVERY,
-                    "CRC of flits", NvmlLinks.NVML_NVLINK_ERROR_DL_CRC_FLIT,
-                    "CRC of data", NvmlLinks.NVML_NVLINK_ERROR_DL_CRC_DATA);
+    private static final List<Map.Entry<String, Integer>> ERRORS =
+            List.of(
+                    Map.entry("replay", NvmlLinks.NVML_NVLINK_ERROR_DL_REPLAY),
+                    Map.entry("recovery", NvmlLinks.NVML_NVLINK_ERROR_DL_RECOVERY),
+                    Map.entry("CRC of flits", NvmlLinks.NVML_NVLINK_ERROR_DL_CRC_FLIT),
+                    Map.entry("CRC of data", NvmlLinks.NVML_NVLINK_ERROR_DL_CRC_DATA));
 
     /// @return the name for people
     String title() {
@@ -118,7 +118,7 @@ record GpuState(
                 continue;
             }
             up++;
-            for (Map.Entry<String, Integer> kind : ERRORS.entrySet()) {
+            for (Map.Entry<String, Integer> kind : ERRORS) {
                 long errorCount = NvmlLinks.errorCount(device, link, kind.getValue());
                 told |= errorCount >= 0;
                 if (errorCount > 0) {

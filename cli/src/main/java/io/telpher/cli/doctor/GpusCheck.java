@@ -112,7 +112,14 @@ final class GpusCheck implements Check {
                     "nvidia-smi -q -d MEMORY shows BAR1 as large as the memory");
         }
         return Finding.info(
-                name(), gpu.label() + ": all of its memory can be reached over PCIe", evidence);
+                name(),
+                gpu.label()
+                        + (gpu.memory() == 0
+                                ? ": PCIe reaches %s of its memory (BAR1); this process does not see"
+                                                .formatted(size(gpu.bar1()))
+                                        + " how much there is"
+                                : ": all of its memory can be reached over PCIe"),
+                evidence);
     }
 
     private static String known(int number) {

@@ -134,7 +134,7 @@ final class NcclSettingsCheck implements Check {
                         name(),
                         variable + ": " + wrong,
                         variable + "=" + set.value + " (" + set.origin + ")",
-                        "correct or unset it, in " + set.origin,
+                        "correct or unset it (" + set.origin + ")",
                         VERIFY);
     }
 }

@@ -85,6 +85,10 @@ final class NcclVariables {
                     value.equals("AF_INET") || value.equals("AF_INET6")
                             ? null
                             : "AF_INET and AF_INET6 are known, others are ignored";
+            case "NCCL_IB_ADDR_RANGE" ->
+                    value.matches("[0-9A-Fa-f.:]+/\\d{1,3}")
+                            ? null
+                            : "a subnet is needed, such as 10.0.0.0/8";
             default -> null;
         };
     }

@@ -298,6 +298,7 @@ class GpuChecksTest {
         "NCCL_CUMEM_ENABLE, 3, are known",
         "NCCL_IB_TIMEOUT, 40, not in 0 to 31",
         "NCCL_SOCKET_IFNAME, ib0, names no interface",
+        "NCCL_IB_ADDR_RANGE, 10.0.0.1, a subnet is needed",
         "NCCL_IB_HCA, =mlx5_0:1, names no RDMA device",
     })
     void aWrongVariableIsTold(String variable, String value, String said) {
@@ -314,6 +315,7 @@ class GpuChecksTest {
         "NCCL_P2P_READ_ENABLE, -2",
         "NCCL_BUFFSIZE, 0x400000",
         "NCCL_SOCKET_IFNAME, ^docker",
+        "NCCL_IB_ADDR_RANGE, 10.0.0.0/8",
         "NCCL_DEBUG, INFO",
         "NCCL_OUR_PLUGIN_SETTING, 5",
     })
