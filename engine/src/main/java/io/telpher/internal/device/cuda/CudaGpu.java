@@ -196,8 +196,14 @@ final class CudaGpu implements Gpu {
         return unreachable(other.uuid());
     }
 
-    /// What the driver says of devices that this process sees; of others only trying tells.
+    /// What the job's switches say, and the driver of devices that this process sees; of others
+    /// only
+    /// trying tells.
     private @Nullable String unreachable(UUID other) {
+        String limited = limit().refuses(device.uuid(), other);
+        if (limited != null) {
+            return limited;
+        }
         int number = CudaRuntime.INSTANCE.number(other);
         if (number < 0) {
             return null;
@@ -208,5 +214,13 @@ final class CudaGpu implements Gpu {
         }
         return "the driver has no peer access between device %s and device %s (cuDeviceCanAccessPeer)"
                 .formatted(device.uuid(), other);
+    }
+
+    private static PeerLimit limit() {
+        try {
+            return PeerLimit.current();
+        } catch (IllegalArgumentException e) {
+            throw new TelpherException.Unsupported(String.valueOf(e.getMessage()));
+        }
     }
 }
