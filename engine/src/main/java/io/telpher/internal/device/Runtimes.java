@@ -4,6 +4,7 @@ import io.telpher.Device;
 import io.telpher.DeviceMemory;
 import io.telpher.TelpherException;
 import io.telpher.internal.device.cuda.CudaRuntime;
+import io.telpher.internal.observe.Log;
 import io.telpher.spi.Availability;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -29,7 +30,12 @@ public final class Runtimes {
     /// them. Never blocks; costs nothing while no device is open.
     public static void poll() {
         for (CopyQueue queue : queues) {
-            int unused = queue.poll();
+            try {
+                int unused = queue.poll();
+            } catch (RuntimeException e) {
+                // Who waits here may have nothing to do with devices.
+                Log.error("the queue of a device failed", e);
+            }
         }
     }
 

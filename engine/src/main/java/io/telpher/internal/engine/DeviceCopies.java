@@ -133,7 +133,7 @@ final class DeviceCopies {
             }
             if (region != last) {
                 if (region.address(by) == 0) {
-                    return give(job, Direct.NOT_OPEN);
+                    return give(job, region.refuses(by) ? Direct.NO_WINDOW : Direct.NOT_OPEN);
                 }
                 way = further(way, window, region, by);
                 last = region;
@@ -141,22 +141,31 @@ final class DeviceCopies {
             pieces++;
         }
         if (pieces == 0) {
-            return give(job, Connection.DONE);
+            return give(job, look(op));
         }
-        CopyQueue queue = queue(by);
-        job.bytes = bytes;
+        boolean added = false;
         underWay.incrementAndGet();
-        queue.begin(way, pieces, bytes);
         try {
-            add(op, walk, bytes, by, queue);
-        } catch (RuntimeException e) {
-            queue.abandon();
-            underWay.decrementAndGet();
-            int ignored = give(job, Connection.FAILED);
-            assert ignored == Connection.FAILED;
-            throw e;
+            CopyQueue queue = queue(by);
+            job.bytes = bytes;
+            queue.begin(way, pieces, bytes);
+            boolean complete = false;
+            try {
+                add(op, walk, bytes, by, queue);
+                complete = true;
+            } finally {
+                if (!complete) {
+                    queue.abandon();
+                }
+            }
+            added = true;
+            queue.end(job);
+        } finally {
+            if (!added) {
+                underWay.decrementAndGet();
+                job.leave();
+            }
         }
-        queue.end(job);
         connection.endpoint().progress().attend(connection);
         return LAUNCHED;
     }
@@ -183,6 +192,9 @@ final class DeviceCopies {
                 here = region.address(by);
                 last = region;
             }
+            if (there == 0 || here == 0) {
+                throw new IllegalStateException("a window was closed in between");
+            }
             long to = there + walk.remoteOffset;
             long from = here + walk.localOffset;
             queue.copy(read ? from : to, read ? to : from, walk.bytes);
@@ -193,10 +205,27 @@ final class DeviceCopies {
     private static CopyQueue.Way further(
             CopyQueue.Way way, Window window, RegionImpl region, Device by) {
         Device there = window.device();
-        if (there == null || region.isHost()) {
+        if (way == CopyQueue.Way.HOST || there == null || region.isHost()) {
             return CopyQueue.Way.HOST;
         }
         return way == CopyQueue.Way.LOCAL && there.equals(by) ? way : CopyQueue.Way.PEER;
+    }
+
+    /// A transfer of nothing is refused for the same reasons as one of something.
+    private int look(Operation op) {
+        RemoteMemory memory = op.remotePieces != null ? null : op.remote;
+        Window window = memory == null ? null : windows.window(memory);
+        if (memory == null || window == null) {
+            return Connection.DONE;
+        }
+        int joined = window.join();
+        if (joined < 0) {
+            return joined == Window.BUSY ? Direct.NO_WINDOW : Direct.reason(joined);
+        }
+        window.leave();
+        int checked =
+                window.check(memory.offset() + op.remoteOffset, 0, op.kind != Operation.Kind.READ);
+        return checked < 0 ? Direct.reason(checked) : Connection.DONE;
     }
 
     private static int give(DeviceJob job, int result) {
@@ -207,7 +236,7 @@ final class DeviceCopies {
     private CopyQueue queue(Device by) {
         Device[] known = devices;
         for (int i = 0; i < known.length; i++) {
-            if (known[i] == by) {
+            if (known[i].equals(by)) {
                 return queues[i]; // written before
             }
         }
@@ -278,6 +307,7 @@ final class DeviceCopies {
             try {
                 region.prepare(by);
             } catch (io.telpher.TelpherException e) {
+                region.refuse(by);
                 connection.note("%s by %s: %s".formatted(region, by, e.getMessage()));
             } finally {
                 region.exit();

@@ -34,9 +34,12 @@ final class DeviceJob implements CopyQueue.Job {
     /// The owners may close their regions before the operation ends, not the other way round.
     @Override
     public void ended(@Nullable String why) {
-        leave();
         failure = why;
-        copies.ended(this);
+        try {
+            leave();
+        } finally {
+            copies.ended(this);
+        }
     }
 
     void leave() {

@@ -407,7 +407,15 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         if (bytes <= 0) {
             throw new IllegalArgumentException("cannot allocate " + bytes + " bytes");
         }
-        return announce(regions.add(GpuMemory.allocate(device, bytes), access));
+        GpuMemory memory = GpuMemory.allocate(device, bytes);
+        RegionImpl region;
+        try {
+            region = regions.add(memory, access);
+        } catch (IllegalStateException e) {
+            memory.close();
+            throw e;
+        }
+        return announce(region);
     }
 
     @Override

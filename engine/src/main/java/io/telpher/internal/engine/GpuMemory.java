@@ -21,6 +21,9 @@ final class GpuMemory implements RegionMemory {
     /// How other GPUs of this process reach it.
     private final Map<Device, Gpu.Import> reached = new ConcurrentHashMap<>();
 
+    /// Guarded by `this`.
+    private boolean closed;
+
     private GpuMemory(Gpu gpu, DeviceMemory memory, Gpu.@Nullable Allocation own) {
         this.gpu = gpu;
         this.memory = memory;
@@ -114,6 +117,9 @@ final class GpuMemory implements RegionMemory {
 
     @Override
     public synchronized void prepare(Device by) {
+        if (closed) {
+            throw new TelpherException.Unsupported("the region is closed");
+        }
         if (!by.equals(memory.device()) && !reached.containsKey(by)) {
             reached.put(by, Runtimes.open(by).reach(gpu, memory.address(), memory.size()));
         }
@@ -130,6 +136,7 @@ final class GpuMemory implements RegionMemory {
 
     @Override
     public synchronized void close() {
+        closed = true;
         reached.values().forEach(Gpu.Import::close);
         reached.clear();
         if (own != null) {

@@ -3,6 +3,7 @@ package io.telpher.internal.engine;
 import io.telpher.CounterUpdate;
 import io.telpher.Device;
 import io.telpher.DeviceMemory;
+import io.telpher.TelpherException;
 import io.telpher.internal.device.Gpu;
 import io.telpher.internal.device.Runtimes;
 import io.telpher.internal.memory.SharedMemory;
@@ -20,6 +21,9 @@ final class HostMemory implements RegionMemory {
 
     /// Held while GPUs copy from and to it; guarded by `this`, except for reading.
     private volatile Gpu.@Nullable Pin pin;
+
+    /// Guarded by `this`: whoever prepares it late must not lock a stranger's pages.
+    private boolean closed;
 
     HostMemory(MemorySegment segment, @Nullable SharedMemory shared) {
         this.segment = segment;
@@ -77,6 +81,9 @@ final class HostMemory implements RegionMemory {
     /// Page-locks it, once for all GPUs.
     @Override
     public synchronized void prepare(Device by) {
+        if (closed) {
+            throw new TelpherException.Unsupported("the region is closed");
+        }
         if (pin == null) {
             pin = Runtimes.open(by).pin(segment.address(), segment.byteSize());
         }
@@ -89,13 +96,17 @@ final class HostMemory implements RegionMemory {
 
     @Override
     public synchronized void close() {
+        closed = true;
         Gpu.Pin held = pin;
-        if (held != null) {
-            pin = null;
-            held.close();
-        }
-        if (shared != null) {
-            shared.close();
+        pin = null;
+        try {
+            if (held != null) {
+                held.close();
+            }
+        } finally {
+            if (shared != null) {
+                shared.close();
+            }
         }
     }
 

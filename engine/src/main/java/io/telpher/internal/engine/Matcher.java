@@ -338,6 +338,7 @@ final class Matcher {
     }
 
     private void advertise(Operation op) {
+        op.advertised = true;
         ControlFrame frame =
                 naming(op, outbound.control(Frame.ADVERT, 0, 0, op.token()))
                         .with(Frame.C, op.length);
@@ -425,7 +426,7 @@ final class Matcher {
         if (length > op.length) {
             channel.receives.remove(k);
             truncated(op, length, token, true);
-        } else if (!advertisesAtOnce(op)) {
+        } else if (!op.advertised) {
             advertise(op);
         }
     }

@@ -75,14 +75,19 @@ final class OneSided {
 
     void close() {
         Direct windows = direct;
+        awaitCopies();
+        if (windows != null) {
+            windows.close();
+        }
+        awaitCopies(); // a job may have begun, or have been told of, in between
+    }
+
+    private void awaitCopies() {
         Deadline deadline = connection.platform.in(COPIES_LIMIT);
         for (int round = 0; isCopying() && !deadline.passed(); round++) {
             int unused = pollDevices();
             takeCopied();
             connection.platform.pause(round);
-        }
-        if (windows != null) {
-            windows.close();
         }
     }
 
@@ -222,7 +227,8 @@ final class OneSided {
             }
             int result = failure == null ? Connection.DONE : Connection.FAILED;
             if (failure == null && op.copied < op.length) {
-                result = op.goOn() ? runPart(windows, op) : Connection.TIMED_OUT;
+                boolean goesOn = op.goOn() && !connection.isOver();
+                result = goesOn ? runPart(windows, op) : Connection.TIMED_OUT;
             }
             if (result != DeviceCopies.LAUNCHED) {
                 conclude(op, result, failure == null ? "" : failure);

@@ -152,6 +152,9 @@ final class Operation implements Window.Guard {
     /// A receive that waits for the sender's consent.
     boolean asking;
 
+    /// A receive that the peer was told of.
+    boolean advertised;
+
     /// A receive whose memory the peer may store into by itself, until the peer has said that it
     /// does not.
     boolean exposed;
@@ -391,6 +394,7 @@ final class Operation implements Window.Guard {
         letGo = false;
         asking = false;
         exposed = false;
+        advertised = false;
         peerEnded = false;
         claimed = 0;
         orphaned = false;

@@ -32,6 +32,9 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
     private final RemoteMemory remote;
     final AtomicInteger users = new AtomicInteger();
 
+    /// The last device that cannot reach it; racy, whoever misses it tries once more.
+    private volatile @Nullable Device refusing;
+
     /// Guarded by `this`: whether everything has been given back.
     private boolean freed;
 
@@ -92,18 +95,30 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
     @Override
     public MemorySegment segment() {
         MemorySegment bytes = host;
-        if (bytes == null) {
-            throw new TelpherException.Unsupported(
-                    this
-                            + " has no segment: the host cannot follow a device's addresses; use"
-                            + " copyIn, copyOut or deviceMemory");
-        }
-        return bytes;
+        return bytes != null ? bytes : noSegment();
+    }
+
+    /// Apart, to keep the way of every short copy short.
+    private MemorySegment noSegment() {
+        throw new TelpherException.Unsupported(
+                this
+                        + " has no segment: the host cannot follow a device's addresses; use copyIn,"
+                        + " copyOut or deviceMemory");
     }
 
     @Override
     public @Nullable DeviceMemory deviceMemory() {
         return memory.device();
+    }
+
+    /// Notes that a device cannot be made to reach it: what it would copy goes by frames.
+    void refuse(Device by) {
+        refusing = by;
+    }
+
+    /// @return whether a device was found not to reach it
+    boolean refuses(Device by) {
+        return by.equals(refusing);
     }
 
     @Override

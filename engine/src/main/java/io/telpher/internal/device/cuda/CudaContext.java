@@ -1,6 +1,8 @@
 package io.telpher.internal.device.cuda;
 
+import io.telpher.TelpherException;
 import io.telpher.internal.ffi.cuda.CudaContexts;
+import io.telpher.internal.observe.Log;
 
 /// The primary context of a device, retained until the process ends, and how threads come to use
 /// it.
@@ -36,7 +38,13 @@ record CudaContext(int device, long handle) {
     /// would find itself on this one.
     void exit(long before) {
         if (before != handle) {
-            CudaContexts.setCurrent(before);
+            try {
+                CudaContexts.setCurrent(before);
+            } catch (TelpherException.NativeFailure e) {
+                // Other code has destroyed the context that it had here. What this thread did with
+                // its own is done all the same.
+                Log.warning("the context of before cannot be put back", e);
+            }
         }
     }
 }

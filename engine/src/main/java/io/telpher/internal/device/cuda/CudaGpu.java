@@ -197,8 +197,7 @@ final class CudaGpu implements Gpu {
     }
 
     /// What the job's switches say, and the driver of devices that this process sees; of others
-    /// only
-    /// trying tells.
+    /// only trying tells.
     private @Nullable String unreachable(UUID other) {
         String limited = limit().refuses(device.uuid(), other);
         if (limited != null) {

@@ -276,7 +276,7 @@ final class CudaQueue implements CopyQueue {
                 return false;
             }
             launch.askedAt = now;
-            int result = query(launch.stream);
+            int result = askFor(launch.stream);
             if (result == -CudaError.CUDA_ERROR_NOT_READY) {
                 return false;
             }
@@ -313,6 +313,15 @@ final class CudaQueue implements CopyQueue {
                         : "%s failed: %s".formatted(device, CudaError.describe(result));
         broken = lost;
         return lost;
+    }
+
+    /// @return minus the code also of a failure to ask
+    private int askFor(long stream) {
+        try {
+            return query(stream);
+        } catch (TelpherException.NativeFailure e) {
+            return -Math.max(1, e.errno());
+        }
     }
 
     private int query(long stream) {

@@ -5,6 +5,7 @@ import io.telpher.internal.device.ExportRecord;
 import io.telpher.internal.device.Gpu;
 import io.telpher.internal.ffi.cuda.CudaError;
 import io.telpher.internal.ffi.cuda.CudaIpc;
+import io.telpher.internal.ffi.cuda.CudaMemory;
 import io.telpher.internal.ffi.cuda.CudaVmm;
 import java.nio.ByteBuffer;
 import java.util.HashMap;
@@ -111,6 +112,15 @@ final class Imports {
         if (address < 0) {
             throw new TelpherException.Unsupported(
                     refusal(record) + CudaError.describe((int) address));
+        }
+        // What the peer says of the size is not believed: outside of it lies other memory.
+        long real = CudaMemory.range(address).bytes();
+        if (record.allocationSize() > real) {
+            CudaIpc.closeMemHandle(address);
+            throw new TelpherException.Unsupported(
+                    refusal(record)
+                            + "its owner speaks of %d bytes, there are %d"
+                                    .formatted(record.allocationSize(), real));
         }
         return address;
     }

@@ -1,5 +1,6 @@
 package io.telpher.internal.device.cuda;
 
+import io.telpher.TelpherException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
@@ -85,16 +86,29 @@ abstract class Lane {
         } else if (next.pieces() == 0 && next.updates() == 0) {
             next.over = true;
         } else {
-            long before = queue.context().enter();
-            try {
-                issue(next);
-            } finally {
-                queue.context().exit(before);
-            }
+            issueHere(next);
         }
         flying.incrementAndGet();
         launched.incrementAndGet();
         next.state = Launch.FLYING;
+    }
+
+    /// Without the context nothing is under way, and the jobs have to hear of it.
+    private void issueHere(Launch next) {
+        long before;
+        try {
+            before = queue.context().enter();
+        } catch (TelpherException.NativeFailure e) {
+            queue.note(e);
+            next.failAll(CudaQueue.message(e));
+            next.over = true;
+            return;
+        }
+        try {
+            issue(next);
+        } finally {
+            queue.context().exit(before);
+        }
     }
 
     /// See [CudaQueue#poll]. One thread at a time.

@@ -12,8 +12,7 @@ import org.jspecify.annotations.Nullable;
 
 /// How far apart two GPUs may be to reach each other's memory, where the job says so:
 /// `TELPHER_P2P_DISABLE` and `TELPHER_P2P_LEVEL`, else `NCCL_P2P_DISABLE` and `NCCL_P2P_LEVEL`,
-/// which
-/// mean what they mean to NCCL. Without them the driver and the attempt decide.
+/// which mean what they mean to NCCL. Without them the driver and the attempt decide.
 ///
 /// @param setting the variable and its value, for people; empty without one
 /// @param most the longest path that is allowed, or null for any

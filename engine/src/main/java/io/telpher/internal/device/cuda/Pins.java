@@ -5,6 +5,7 @@ import io.telpher.internal.device.Gpu;
 import io.telpher.internal.ffi.cuda.CudaError;
 import io.telpher.internal.ffi.cuda.CudaMemory;
 import io.telpher.internal.ffi.cuda.CudaPointers;
+import io.telpher.internal.observe.Log;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -112,6 +113,21 @@ final class Pins {
             this.range = range;
         }
 
+        /// With a context that is lost the driver refuses. The memory's owner must be able to
+        /// give it back all the same.
+        private void unregister() {
+            try {
+                long before = context.enter();
+                try {
+                    CudaMemory.hostUnregister(range.address);
+                } finally {
+                    context.exit(before);
+                }
+            } catch (TelpherException.NativeFailure e) {
+                Log.warning("page-locked memory stays so", e);
+            }
+        }
+
         @Override
         public void close() {
             lock.lock();
@@ -124,12 +140,7 @@ final class Pins {
                     return;
                 }
                 ranges.remove(range.address);
-                long before = context.enter();
-                try {
-                    CudaMemory.hostUnregister(range.address);
-                } finally {
-                    context.exit(before);
-                }
+                unregister();
             } finally {
                 lock.unlock();
             }

@@ -4,6 +4,7 @@ import io.telpher.Access;
 import io.telpher.CounterUpdate;
 import io.telpher.Device;
 import io.telpher.RemoteMemory;
+import io.telpher.TelpherException;
 import io.telpher.internal.device.Gpu;
 import io.telpher.internal.device.Runtimes;
 import io.telpher.internal.ffi.linux.Memory;
@@ -29,6 +30,9 @@ final class DirectWindow extends ShmWindow {
 
     /// Held while devices copy from and to it; written under this.
     private volatile Gpu.@Nullable Pin pin;
+
+    /// Guarded by this.
+    private boolean unmapped;
 
     /// What is unmapped at the end; null for memory that belongs to the owner.
     private final @Nullable Mapping mapping;
@@ -124,6 +128,9 @@ final class DirectWindow extends ShmWindow {
     @Override
     public synchronized void prepare(Device by) {
         LocalRegion region = own;
+        if (unmapped) {
+            throw new TelpherException.Unsupported("the window is closed");
+        }
         if (region != null) {
             region.prepare(by);
         } else if (pin == null) {
@@ -139,13 +146,17 @@ final class DirectWindow extends ShmWindow {
 
     @Override
     synchronized void unmap() {
+        unmapped = true;
         Gpu.Pin held = pin;
-        if (held != null) {
-            pin = null;
-            held.close();
-        }
-        if (mapping != null) {
-            mapping.close();
+        pin = null;
+        try {
+            if (held != null) {
+                held.close();
+            }
+        } finally {
+            if (mapping != null) {
+                mapping.close();
+            }
         }
     }
 }

@@ -31,12 +31,13 @@ import org.jspecify.annotations.Nullable;
 ///           16 address (8); for MAPPED the region's memfd goes along; for CUMEM and IPC 128 bytes
 ///           follow, an ExportRecord, for CUMEM with the allocation's descriptor
 /// revoked   0 type 3   8 region (4)   12 generation (4)       owner to importer
-/// released  0 type 4   8 region (4)   12 generation (4)       importer to owner
+/// released  0 type 4   8 region (4), -1 for all   12 generation (4)       importer to owner
 /// ```
 ///
 /// Memory of a GPU that was given out has to be unmapped by the importer before it is free: its
 /// owner asks for that (`revoked`), and hears when it is so (`released`), also when it did not
-/// ask. Only peers that asked for `CUMEM` or `IPC` get these messages, so older ones never do.
+/// ask. Only peers that asked for `CUMEM` or `IPC` get these messages, and only those that ask with
+/// `KNOWS_GPUS` hear that a region is a device's, so older ones never do.
 ///
 /// Questions are answered on the progress thread, which never waits: an answer for which the
 /// socket has no room is dropped, and the peer's question runs into its deadline.
@@ -55,6 +56,9 @@ final class RegionExchange {
 
     /// Any of these.
     static final int GPU = CUMEM | IPC;
+
+    /// The asker understands that a region is a device's, whether it can reach it or not.
+    static final int KNOWS_GPUS = 16;
 
     private static final int MESSAGE = 64;
     private static final byte QUESTION = 1;
@@ -281,7 +285,11 @@ final class RegionExchange {
             return true;
         }
         if (type == RELEASED) {
-            link.released(HazardPage.announcement(in.getInt(8), in.getInt(12)));
+            if (in.getInt(8) < 0) {
+                link.releasedAll();
+            } else {
+                link.released(HazardPage.announcement(in.getInt(8), in.getInt(12)));
+            }
             return true;
         }
         return false;
@@ -300,6 +308,12 @@ final class RegionExchange {
     /// Tells the owner that nothing of a GPU's region is mapped here any more.
     void released(int index, int generation) {
         tell(RELEASED, index, generation);
+    }
+
+    /// Tells the owner that nothing of any of its GPUs' regions is mapped here, nor will be: also
+    /// answers that came too late for whoever had asked.
+    void releasedAll() {
+        tell(RELEASED, -1, -1);
     }
 
     /// Asks the importer to unmap a GPU's region.

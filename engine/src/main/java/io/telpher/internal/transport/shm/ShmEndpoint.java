@@ -257,7 +257,9 @@ final class ShmEndpoint implements TransportEndpoint {
                         ? 0
                         : export.way() == Gpu.WAY_IPC ? RegionExchange.IPC : RegionExchange.CUMEM;
         if (export == null || (paths & path) == 0) {
-            return RegionExchange.Export.refusal(RegionExchange.Status.DEVICE);
+            boolean understands = (paths & (RegionExchange.GPU | RegionExchange.KNOWS_GPUS)) != 0;
+            return RegionExchange.Export.refusal(
+                    understands ? RegionExchange.Status.DEVICE : RegionExchange.Status.NO_PATH);
         }
         link.imported(announcement);
         if (!region.mayLinger() || path == RegionExchange.IPC) {
@@ -284,7 +286,14 @@ final class ShmEndpoint implements TransportEndpoint {
         try {
             Gpu.Export export =
                     Runtimes.open(memory.device()).export(memory.address(), memory.size(), ways);
-            gpuExports.put(HazardPage.announcement(region.index(), region.generation()), export);
+            long announcement = HazardPage.announcement(region.index(), region.generation());
+            synchronized (exports) {
+                if (closed) {
+                    export.close();
+                } else {
+                    gpuExports.put(announcement, export);
+                }
+            }
         } catch (TelpherException e) {
             // Peers of other processes reach it by frames.
             Log.warning(memory + " cannot be lent to other processes", e);

@@ -243,6 +243,11 @@ final class ShmLink {
         imported.remove(announcement);
     }
 
+    /// The peer has nothing of any GPU mapped, and asks for nothing more.
+    void releasedAll() {
+        imported.clear();
+    }
+
     /// @return whether the peer may have a region of a GPU mapped
     boolean hasImported(long announcement) {
         return imported.contains(announcement) && !isEnded();

@@ -46,7 +46,10 @@ abstract sealed class ShmWindow implements Window permits DirectWindow, CmaWindo
     final boolean writable;
     private volatile boolean closed;
 
-    // Guarded by this: copies of devices under way, which share one announcement.
+    /// Not this window's monitor, under which drivers may be asked for long.
+    private final Object joining = new Object();
+
+    // Guarded by `joining`: copies of devices under way, which share one announcement.
     private int joined;
     private int joinTicket;
 
@@ -112,18 +115,20 @@ abstract sealed class ShmWindow implements Window permits DirectWindow, CmaWindo
     /// thousands of copies in its queue. Whoever joins later sees that the region is closed, so
     /// the count runs out.
     @Override
-    public final synchronized int join() {
-        if (joined == 0) {
-            int ticket = closed ? STALE : tryEnter();
-            if (ticket < 0) {
-                return ticket;
+    public final int join() {
+        synchronized (joining) {
+            if (joined == 0) {
+                int ticket = closed ? STALE : tryEnter();
+                if (ticket < 0) {
+                    return ticket;
+                }
+                joinTicket = ticket;
+            } else if (!isOpen()) {
+                return STALE;
             }
-            joinTicket = ticket;
-        } else if (!isOpen()) {
-            return STALE;
+            joined++;
+            return 0;
         }
-        joined++;
-        return 0;
     }
 
     private int tryEnter() {
@@ -141,9 +146,11 @@ abstract sealed class ShmWindow implements Window permits DirectWindow, CmaWindo
     }
 
     @Override
-    public final synchronized void leave() {
-        if (--joined == 0) {
-            HazardPage.exit(hazards, joinTicket);
+    public final void leave() {
+        synchronized (joining) {
+            if (--joined == 0) {
+                HazardPage.exit(hazards, joinTicket);
+            }
         }
     }
 

@@ -5,6 +5,7 @@ import io.telpher.DeviceMemory;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.internal.device.ExportRecord;
+import io.telpher.internal.device.Gpu;
 import io.telpher.internal.device.Runtimes;
 import io.telpher.internal.ffi.linux.Memory;
 import io.telpher.internal.observe.Log;
@@ -43,8 +44,15 @@ final class ShmWindows implements Windows {
     private final Set<ShmWindow> open = new HashSet<>();
     private boolean closed;
 
+    /// Written by whoever opens a region; the owner may count it among what this side has mapped.
+    private volatile boolean askedForGpus;
+
     /// Windows that are being closed one by one.
     private int forgetting;
+
+    /// Windows to memory of GPUs that a copy did not leave in time: the owner must not be told
+    /// that they are unmapped.
+    private final Set<ShmWindow> leaked = new HashSet<>();
 
     /// Some thread never left a window: the link's pages, where it is still announced, must stay.
     private boolean leaking;
@@ -118,7 +126,11 @@ final class ShmWindows implements Windows {
             if ((paths & RegionExchange.CMA) == 0) {
                 throw new TelpherException.Unsupported(link.text() + ": " + e.getMessage());
             }
-            return add(ask(memory, RegionExchange.CMA, deadline));
+            try {
+                return add(ask(memory, RegionExchange.CMA, deadline));
+            } catch (OnDevice onDevice) {
+                throw new TelpherException.Unsupported(link.text() + ": " + e.getMessage());
+            }
         }
     }
 
@@ -171,16 +183,18 @@ final class ShmWindows implements Windows {
     /// @param load whether the driver may be loaded to find out
     /// @return the ways to memory of GPUs that this side can go, bits of [RegionExchange]
     private int gpuPaths(boolean load) {
+        askedForGpus = true;
         boolean any = load ? !Runtimes.devices().isEmpty() : Runtimes.isOpen();
         return !any
-                ? 0
-                : (forbidden("cuda-cumem") == null ? RegionExchange.CUMEM : 0)
+                ? RegionExchange.KNOWS_GPUS
+                : RegionExchange.KNOWS_GPUS
+                        | (forbidden("cuda-cumem") == null ? RegionExchange.CUMEM : 0)
                         | (forbidden("cuda-ipc") == null ? RegionExchange.IPC : 0);
     }
 
     private ShmWindow askForGpu(RemoteMemory memory, Deadline deadline) {
         int paths = gpuPaths(true);
-        if (paths == 0) {
+        if ((paths & RegionExchange.GPU) == 0) {
             throw new TelpherException.Unsupported(
                     "%s is memory of a GPU: %s".formatted(memory, Runtimes.describe()));
         }
@@ -194,7 +208,9 @@ final class ShmWindows implements Windows {
 
     private ShmWindow importGpu(RemoteMemory memory, RegionExchange.Answer answer) {
         ExportRecord record = ExportRecord.ofBytes(answer.record());
-        if (record == null || record.size() != answer.size()) {
+        if (record == null
+                || record.size() != answer.size()
+                || (record.way() == Gpu.WAY_IPC) != (answer.path() == RegionExchange.IPC)) {
             throw new TelpherException.ProtocolViolation(
                     link.text() + ": a record of device memory that makes no sense");
         }
@@ -308,15 +324,27 @@ final class ShmWindows implements Windows {
     /// control executor. A region that is being opened is found to be closed by [#add].
     void revoked(int index, int generation) {
         ShmWindow found = null;
+        ShmWindow left = null;
         synchronized (this) {
             for (ShmWindow window : open) {
                 if (window instanceof GpuWindow && window.isOf(index, generation)) {
                     found = window;
                 }
             }
+            for (ShmWindow window : leaked) {
+                if (window.isOf(index, generation)) {
+                    left = window;
+                }
+            }
         }
         if (found != null) {
             found.close();
+        } else if (left != null) {
+            if (left.shut()) {
+                synchronized (this) {
+                    leaked.remove(left);
+                }
+            }
         } else if (!link.exchange().isAsking(index, generation)) {
             link.exchange().released(index, generation);
         }
@@ -358,6 +386,9 @@ final class ShmWindows implements Windows {
     void leaked(ShmWindow window) {
         synchronized (this) {
             leaking = true;
+            if (window instanceof GpuWindow) {
+                leaked.add(window);
+            }
         }
         Log.warning(
                 "a thread stays inside a window of path %s to %s; its memory is not given back"
@@ -400,13 +431,21 @@ final class ShmWindows implements Windows {
             open.clear();
         }
         for (ShmWindow window : rest) {
-            boolean unused = window.shut();
+            try {
+                boolean unused = window.shut();
+            } catch (RuntimeException e) {
+                // The others, and the link, must be given back all the same.
+                Log.error("a window of path " + window.path() + " could not be closed", e);
+            }
         }
         awaitForgotten();
         synchronized (this) {
             if (leaking) {
                 return;
             }
+        }
+        if (askedForGpus) {
+            link.exchange().releasedAll();
         }
         process.close();
         link.windowsClosed();
