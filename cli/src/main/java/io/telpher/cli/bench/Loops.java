@@ -39,6 +39,9 @@ final class Loops {
 
     /// Posts as long as the flight has room, and takes what arrives.
     ///
+    /// Each slot is used once, however late it is: a rank that had no core until the end would
+    /// leave targets that it never wrote to, and the checks would call those wrong.
+    ///
     /// @param out what this rank initiates, or null
     /// @param in what arrives here, or null
     /// @param count operations to initiate
@@ -71,7 +74,7 @@ final class Loops {
                 while (posted < limit && posted - ended < size && room-- > 0) {
                     if ((posted & mask) == 0) {
                         long now = System.nanoTime();
-                        if (now - endNanos >= 0) {
+                        if (now - endNanos >= 0 && posted >= size) {
                             limit = posted;
                             break;
                         }

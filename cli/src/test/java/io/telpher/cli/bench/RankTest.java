@@ -41,6 +41,10 @@ class RankTest {
     }
 
     private PhaseResult run(Op op, int pieces, Phase.Place place) {
+        return run(op, pieces, place, 8, 0);
+    }
+
+    private PhaseResult run(Op op, int pieces, Phase.Place place, long count, double seconds) {
         Phase phase =
                 new Phase(
                         op,
@@ -50,8 +54,8 @@ class RankTest {
                         Phase.Shape.STREAM,
                         place,
                         Phase.Style.TOKEN,
-                        8,
-                        0,
+                        count,
+                        seconds,
                         1,
                         0,
                         7);
@@ -69,6 +73,14 @@ class RankTest {
         target.run();
         assertThat(target.check().wrong()).isZero();
         assertThat(initiator.check().wrong()).isZero();
+    }
+
+    @Test
+    void aRankThatIsLateWritesOnceAllTheSame() {
+        connect();
+        PhaseResult result = run(Op.WRITE, 1, Phase.Place.APART, Long.MAX_VALUE, 1e-9);
+        assertThat(result.operations()).isEqualTo(4);
+        assertThat(target.check().wrong()).isZero();
     }
 
     @ParameterizedTest
