@@ -3,6 +3,7 @@ package io.telpher.cli;
 import io.telpher.TelpherException;
 import io.telpher.cli.bench.BenchCommand;
 import io.telpher.cli.bench.BenchRankCommand;
+import io.telpher.cli.bench.FullmeshCommand;
 import io.telpher.cli.doctor.DoctorCommand;
 import io.telpher.cli.doctor.ExplainCommand;
 import io.telpher.cli.doctor.HelperCommand;
@@ -30,6 +31,7 @@ import picocli.CommandLine.IVersionProvider;
 public final class Main implements Runnable {
     private static final Class<?>[] SUBCOMMANDS = {
         BenchCommand.class,
+        FullmeshCommand.class,
         SoakCommand.class,
         DoctorCommand.class,
         ExplainCommand.class,

@@ -350,7 +350,14 @@ public final class BenchCommand implements Callable<Integer> {
 
     private void run(BenchOptions options, Table table) {
         if (listen != null) {
-            Hosts.listen(listen, rails, table);
+            Hosts.listen(
+                    "telpher bench",
+                    listen,
+                    Hosts.PORT,
+                    rails,
+                    Hosts.FOR_EVER,
+                    table,
+                    control -> new RankServer(control).serve());
             return;
         }
         if (!installPeers.isEmpty()) {

@@ -3,6 +3,7 @@ package io.telpher.cli.bench;
 import io.telpher.Connection;
 import io.telpher.Notification;
 import io.telpher.TelpherException;
+import io.telpher.TransferOptions;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -12,6 +13,7 @@ import org.jspecify.annotations.Nullable;
 /// A control over notifications of a Telpher connection of its own, for processes on two machines.
 final class ConnectionControl implements Control {
     private static final Duration PATIENCE = Duration.ofHours(1);
+    private static final Duration LAST = Duration.ofSeconds(3);
 
     private final Connection connection;
     private @Nullable Notification waiting;
@@ -22,10 +24,19 @@ final class ConnectionControl implements Control {
 
     @Override
     public void send(Message message) {
+        send(message, TransferOptions.DEFAULTS);
+    }
+
+    @Override
+    public void sendLast(Message message) {
+        send(message, TransferOptions.DEFAULTS.withDeadline(LAST));
+    }
+
+    private void send(Message message, TransferOptions options) {
         byte[] bytes = message.encode();
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment payload = arena.allocateFrom(ValueLayout.JAVA_BYTE, bytes);
-            connection.notifyPeer(payload).await();
+            connection.notifyPeer(payload, options).await();
         }
     }
 

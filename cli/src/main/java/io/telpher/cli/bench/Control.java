@@ -9,6 +9,11 @@ interface Control extends AutoCloseable {
     /// Sends a message.
     void send(Message message);
 
+    /// Sends a message to somebody who may be gone or stand still: waits a few seconds at most.
+    default void sendLast(Message message) {
+        send(message);
+    }
+
     /// @return whether [#receive] would return at once; cheap, makes progress
     boolean ready();
 

@@ -1,7 +1,5 @@
 package io.telpher.cli.bench;
 
-import static java.nio.charset.StandardCharsets.UTF_8;
-
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -86,10 +84,7 @@ final class Crew implements AutoCloseable {
         for (Control control : others) {
             descriptions.add(expect(control, "opened"));
         }
-        Message connect = Message.of("connect");
-        for (int i = 0; i < descriptions.size(); i++) {
-            connect = connect.with("rank" + i, new String(descriptions.get(i).encode(), UTF_8));
-        }
+        Message connect = Message.combine("connect", descriptions);
         for (Control control : others) {
             control.send(connect);
         }

@@ -17,7 +17,8 @@ final class CrewFactory {
             List<Integer> cores,
             Table table) {
         if (connect != null) {
-            Hosts.connect(crew, connect, options.rails());
+            Hosts.Way way = Hosts.connect(connect, options.rails(), Hosts.PATIENCE);
+            crew.add(way.control(), way);
         } else if (options.wantedPaths().equals(List.of("self"))) {
             inThisProcess(crew, options.ranks());
         } else {

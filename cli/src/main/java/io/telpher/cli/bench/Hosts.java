@@ -19,18 +19,39 @@ final class Hosts {
     /// The port of `--listen` where a host and port are to be enough to connect.
     static final int PORT = 7411;
 
-    private static final Duration PATIENCE = Duration.ofSeconds(10);
-    private static final Duration UNTIL_SOMEBODY_COMES = Duration.ofDays(365);
+    /// Until somebody comes.
+    static final Duration FOR_EVER = Duration.ofDays(365);
+
+    /// For a machine that listens already.
+    static final Duration PATIENCE = Duration.ofSeconds(10);
 
     private Hosts() {}
 
+    /// What a command that listens has for whoever comes.
+    interface Service {
+        /// @param control leads to the other side
+        /// @return whether it asked for anything: `explain` and `doctor` connect, look and leave
+        boolean serve(Control control);
+    }
+
     /// Writes this endpoint's address to a file that only the user can read, waits for the other
     /// side, and serves it until it has finished.
-    static void listen(Path file, List<String> rails, Table table) {
+    ///
+    /// @param command for people, such as `telpher bench`
+    /// @param port where a host and port are to be enough to connect
+    /// @param atMost how long to wait for somebody
+    static void listen(
+            String command,
+            Path file,
+            int port,
+            List<String> rails,
+            Duration atMost,
+            Table table,
+            Service service) {
         boolean secretKnown = System.getenv("TELPHER_SECRET") != null;
         EndpointOptions options = options(rails);
         if (secretKnown && options.port() == 0) {
-            options = options.withPort(PORT);
+            options = options.withPort(port);
         }
         try (Endpoint endpoint = Endpoint.open(options)) {
             file.toFile().deleteOnExit(); // also when a signal ends this process
@@ -38,13 +59,14 @@ final class Hosts {
             try {
                 table.remark(
                         "address written to " + file + ": it holds the secret, copy it to the");
-                table.remark("other machine and run: telpher bench --connect @" + file);
+                table.remark("other machine and run: %s --connect @%s".formatted(command, file));
                 if (secretKnown) {
                     table.remark(
-                            "or with the same TELPHER_SECRET: telpher bench --connect HOST:"
-                                    + options.port());
+                            "or with the same TELPHER_SECRET: %s --connect HOST:%d"
+                                    .formatted(command, options.port()));
                 }
-                while (!serve(endpoint.accept(UNTIL_SOMEBODY_COMES), table)) {
+                long end = System.nanoTime() + atMost.toNanos();
+                while (!serve(accept(endpoint, atMost, end), table, service)) {
                     table.remark("it only looked; still waiting");
                 }
             } finally {
@@ -55,13 +77,19 @@ final class Hosts {
         }
     }
 
-    /// `explain` and `doctor` connect, look and leave.
-    ///
-    /// @return whether the other side asked for anything
-    private static boolean serve(Connection connection, Table table) {
+    private static Connection accept(Endpoint endpoint, Duration atMost, long end) {
+        try {
+            return endpoint.accept(Duration.ofNanos(Math.max(1, end - System.nanoTime())));
+        } catch (TelpherException.TimedOut e) {
+            throw new BenchFailure(
+                    "nobody has connected within %d s".formatted(atMost.toSeconds()), e);
+        }
+    }
+
+    private static boolean serve(Connection connection, Table table, Service service) {
         table.remark("connected with " + connection.peer());
         try (ConnectionControl control = new ConnectionControl(connection)) {
-            return new RankServer(control).serve();
+            return service.serve(control);
         }
     }
 
@@ -84,15 +112,25 @@ final class Hosts {
         Files.move(fresh, file, StandardCopyOption.ATOMIC_MOVE);
     }
 
-    /// Takes the other machine into a crew.
+    /// The way to a machine that listens.
+    ///
+    /// @param control leads there
+    /// @param endpoint whose connection that is
+    record Way(Control control, Endpoint endpoint) implements AutoCloseable {
+        @Override
+        public void close() {
+            endpoint.close();
+        }
+    }
+
+    /// Connects to the other machine.
     ///
     /// @param where `@FILE` or `HOST:PORT`
-    static void connect(Crew crew, String where, List<String> rails) {
+    static Way connect(String where, List<String> rails, Duration atMost) {
         EndpointAddress address = PeerArgument.parse(where);
         Endpoint endpoint = Endpoint.open(options(rails).withPort(0));
         try {
-            Connection connection = endpoint.connect(address, PATIENCE);
-            crew.add(new ConnectionControl(connection), endpoint);
+            return new Way(new ConnectionControl(endpoint.connect(address, atMost)), endpoint);
         } catch (TelpherException e) {
             endpoint.close();
             throw new BenchFailure("cannot connect to " + where + ": " + e.getMessage(), e);

@@ -48,6 +48,36 @@ final class JsonLines implements AutoCloseable {
         write(fields);
     }
 
+    /// Writes what a pair of a full mesh reached, or all of them together.
+    ///
+    /// @param processes who owns the GPUs
+    /// @param round which measurement, from 1
+    void flow(
+            MeshResult flow,
+            Case test,
+            MemoryPair memory,
+            MeshPlan.Processes processes,
+            long round) {
+        Map<String, Object> fields = head("telpher", Machine.version(), "java");
+        fields.put("device", memory.onGpu() ? Gpus.kind() : "cpu");
+        fields.put("transport", Stage.transportOf(flow.path()));
+        fields.put("path", flow.path());
+        fields.put("memory", memory.toString());
+        fields.put("op", test.op().word());
+        fields.put("tool", "fullmesh");
+        fields.put("settings", flow.mode().text() + ", processes: " + processes.word());
+        fields.put("from", flow.from());
+        fields.put("to", flow.to());
+        tail(fields, test, flow.lanes(), (int) round, flow.writes());
+        fields.put("GBps", flow.gbps());
+        fields.put("us_p50", flow.usP50());
+        fields.put("us_p99", flow.usP99());
+        fields.put("us_p999", flow.usP999());
+        fields.put("cpu_s_per_GB", Double.NaN);
+        fields.put("wrong", 0);
+        write(fields);
+    }
+
     /// Writes what another program reached.
     void peer(PeerResult peer, Case test, int round) {
         Map<String, Object> fields = head(peer.system(), peer.version(), peer.client());

@@ -4,7 +4,9 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 
 import java.net.URLDecoder;
 import java.net.URLEncoder;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 
 /// What the processes of a run tell each other: a verb and named values, as one line of text.
@@ -41,6 +43,24 @@ record Message(String verb, Map<String, String> values) {
 
     boolean has(String name) {
         return values.containsKey(name);
+    }
+
+    /// Puts messages into one.
+    static Message combine(String verb, List<Message> parts) {
+        Message all = of(verb);
+        for (int i = 0; i < parts.size(); i++) {
+            all = all.with("rank" + i, new String(parts.get(i).encode(), UTF_8));
+        }
+        return all;
+    }
+
+    /// @return the messages that [#combine] put into one
+    static List<Message> all(Message message) {
+        List<Message> parts = new ArrayList<>();
+        for (int i = 0; message.has("rank" + i); i++) {
+            parts.add(decode(message.text("rank" + i).getBytes(UTF_8)));
+        }
+        return parts;
     }
 
     byte[] encode() {

@@ -1,8 +1,6 @@
 package io.telpher.cli.bench;
 
 import io.telpher.TelpherException;
-import java.util.ArrayList;
-import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /// A [Rank] that does what the driver's messages say, until the driver is gone or says `end`.
@@ -58,7 +56,7 @@ final class RankServer {
             }
             case "open" -> control.send(rank().open(Stage.decode(message)));
             case "connect" -> {
-                rank().connect(descriptions(message));
+                rank().connect(Message.all(message));
                 control.send(Message.of("connected").with("explain", rank().stand().explain()));
             }
             case "prepare" -> {
@@ -74,24 +72,13 @@ final class RankServer {
                 rank().leave();
                 control.send(Message.of("left"));
             }
+            case "seat" -> new MeshRankServer(control).serve(message);
             case "lend" -> control.send(lender.answer(message));
             case "idle" -> control.send(idle.answer(message));
             default ->
                     throw new BenchFailure(
                             "'" + message.verb() + "' is no message of this version");
         }
-    }
-
-    /// Takes the descriptions of all ranks apart that a `connect` message carries.
-    static List<Message> descriptions(Message message) {
-        List<Message> all = new ArrayList<>();
-        for (int i = 0; message.has("rank" + i); i++) {
-            all.add(
-                    Message.decode(
-                            message.text("rank" + i)
-                                    .getBytes(java.nio.charset.StandardCharsets.UTF_8)));
-        }
-        return all;
     }
 
     private Rank rank() {

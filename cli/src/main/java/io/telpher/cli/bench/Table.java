@@ -22,6 +22,12 @@ final class Table {
         out.flush();
     }
 
+    /// Prints a line of a table of its own form.
+    void line(String text) {
+        out.println(text);
+        out.flush();
+    }
+
     /// Starts a stage.
     void begin(Stage stage, List<Integer> depths) {
         int deepest = depths.stream().mapToInt(Integer::intValue).max().orElse(1);

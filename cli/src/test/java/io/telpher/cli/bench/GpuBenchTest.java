@@ -103,6 +103,20 @@ class GpuBenchTest {
                 .contains("path cuda-cumem: no write of cuda:cuda memory", "no peer access");
     }
 
+    @Test
+    void everyGpuOfAHostReachesEveryGpuOfTheOther() throws Exception {
+        List<String> flags = List.of("-Dtelpher.cuda.library=" + built.resolve("libcuda.so.1"));
+        try (MeshPair pair = new MeshPair(temp, Map.of(), flags, List.of(), "--listen")) {
+            MeshPair.Outputs outputs =
+                    pair.succeed("--sizes=64000", "--mode=all", "--seconds=0.05");
+            assertThat(outputs.connecting().text()).contains("from GPU 0, GPU 1 to GPU 0, GPU 1");
+            assertThat(pair.logs().resolve("fullmesh_1_0.log"))
+                    .content()
+                    .contains("# GPU 1 = Fake GPU", "path tcp");
+            assertThat(pair.json()).content().contains("\"memory\":\"cuda:cuda\"");
+        }
+    }
+
     private static Tool.Output bench(String... arguments) {
         return bench(Map.of(), arguments);
     }

@@ -1,0 +1,93 @@
+package io.telpher.cli;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/// Two network namespaces with a link between them, `d0` at both ends: two hosts, for networks.
+public final class TwoNamespaces implements AutoCloseable {
+    private final String here;
+    private final String there;
+
+    private TwoNamespaces(String id) {
+        here = id + "a";
+        there = id + "b";
+    }
+
+    /// @return why there can be none here, or null
+    public static @Nullable String missing() {
+        if (!"root".equals(System.getProperty("user.name"))) {
+            return "network namespaces need root";
+        }
+        return Tool.find("ip") == null ? "needs ip of the package iproute2" : null;
+    }
+
+    /// Makes them: addresses 10.77.1.1 and 10.77.1.2.
+    ///
+    /// @param prefix of their names, up to five letters
+    public static TwoNamespaces create(String prefix) {
+        TwoNamespaces made = new TwoNamespaces(prefix + ProcessHandle.current().pid());
+        try {
+            made.connect();
+            return made;
+        } catch (AssertionError e) {
+            made.close();
+            throw e;
+        }
+    }
+
+    private void connect() {
+        run("ip netns add " + here);
+        run("ip netns add " + there);
+        run("ip -n %s link add d0 type veth peer name d0 netns %s".formatted(here, there));
+        for (String namespace : List.of(here, there)) {
+            String address = namespace.equals(here) ? "10.77.1.1/24" : "10.77.1.2/24";
+            run("ip -n %s addr add %s dev d0".formatted(namespace, address));
+            run("ip -n %s link set d0 up".formatted(namespace));
+            run("ip -n %s link set lo up".formatted(namespace));
+        }
+        awaitLink(here);
+        awaitLink(there);
+    }
+
+    /// The kernel notices some time after the second end is up that there is a link.
+    private static void awaitLink(String namespace) {
+        long end = System.nanoTime() + 20_000_000_000L;
+        Tool.Output link;
+        do {
+            link = Tool.run(List.of("ip", "-n", namespace, "link", "show", "d0"), Map.of(), 20);
+            assertThat(System.nanoTime()).as("no link yet: " + link.text()).isLessThan(end);
+        } while (!link.text().contains("state UP"));
+    }
+
+    /// @return the name of the one
+    public String here() {
+        return here;
+    }
+
+    /// @return the name of the other
+    public String there() {
+        return there;
+    }
+
+    /// @return what starts a command in a namespace
+    public static List<String> in(String namespace) {
+        return List.of("ip", "netns", "exec", namespace);
+    }
+
+    /// Runs a command, its words separated by spaces.
+    public static void run(String command) {
+        Tool.Output output = Tool.run(Arrays.asList(command.split(" ")), Map.of(), 20);
+        assertThat(output.exitCode()).as(command + ": " + output.error()).isZero();
+    }
+
+    @Override
+    public void close() {
+        for (String namespace : List.of(here, there)) {
+            Tool.run(List.of("ip", "netns", "del", namespace), Map.of(), 20);
+        }
+    }
+}
