@@ -168,8 +168,18 @@ final class Endings {
         }
     }
 
+    /// Its regions are left last: whoever closes one finds the transfer ended.
     private void ended(Operation op) {
-        exit(op.region, op.localPieces);
+        RegionImpl region = op.region;
+        MemorySlices pieces = op.localPieces;
+        try {
+            endedInside(op);
+        } finally {
+            exit(region, pieces);
+        }
+    }
+
+    private void endedInside(Operation op) {
         boolean good = op.reason == Connection.DONE;
         if (op.kind != Operation.Kind.SERVE && op.kind != Operation.Kind.LOOKUP) {
             if (good) {
