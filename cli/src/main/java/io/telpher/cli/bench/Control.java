@@ -22,6 +22,21 @@ interface Control extends AutoCloseable {
     /// @throws BenchFailure when none came in time, or the other side is gone
     Message receive(Duration atMost);
 
+    /// Takes an answer.
+    ///
+    /// @throws BenchFailure when it is not what is expected; with its text when it tells a failure
+    default Message expect(String verb, Duration atMost) {
+        Message message = receive(atMost);
+        if (message.verb().equals("failed")) {
+            throw new BenchFailure(message.text("error"));
+        }
+        if (!message.verb().equals(verb)) {
+            throw new BenchFailure(
+                    "'%s' came where '%s' was expected".formatted(message.verb(), verb));
+        }
+        return message;
+    }
+
     /// Waits for a message as long as the other side lives, without using the processor.
     ///
     /// @return null when the other side is gone

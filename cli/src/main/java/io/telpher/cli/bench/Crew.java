@@ -168,15 +168,7 @@ final class Crew implements AutoCloseable {
     }
 
     private static Message expect(Control control, String verb) {
-        Message message = control.receive(PATIENCE);
-        if (message.verb().equals("failed")) {
-            throw new BenchFailure(message.text("error"));
-        }
-        if (!message.verb().equals(verb)) {
-            throw new BenchFailure(
-                    "'%s' came where '%s' was expected".formatted(message.verb(), verb));
-        }
-        return message;
+        return control.expect(verb, PATIENCE);
     }
 
     @Override

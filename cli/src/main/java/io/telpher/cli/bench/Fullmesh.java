@@ -66,7 +66,7 @@ final class Fullmesh {
 
     private Message expect(String verb) {
         try {
-            return MeshSide.expect(remote, verb, MeshSide.PATIENCE);
+            return remote.expect(verb, MeshSide.PATIENCE);
         } catch (BenchFailure e) {
             throw new BenchFailure("the other host: " + e.getMessage(), e);
         }

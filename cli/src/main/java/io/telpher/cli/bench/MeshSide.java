@@ -101,27 +101,12 @@ final class MeshSide implements AutoCloseable {
             for (int i = 0; i < controls.size(); i++) {
                 // In the order in which they come: a failure is not to wait for the others.
                 if (!answers.containsKey(i) && controls.get(i).ready()) {
-                    answers.put(i, expect(controls.get(i), verb, atMost));
+                    answers.put(i, controls.get(i).expect(verb, atMost));
                 }
             }
             LockSupport.parkNanos(BETWEEN_LOOKS);
         }
         return List.copyOf(answers.values());
-    }
-
-    /// Takes an answer.
-    ///
-    /// @throws BenchFailure when it is not what is expected; with its text when it tells a failure
-    static Message expect(Control control, String verb, Duration atMost) {
-        Message message = control.receive(atMost);
-        if (message.verb().equals("failed")) {
-            throw new BenchFailure(message.text("error"));
-        }
-        if (!message.verb().equals(verb)) {
-            throw new BenchFailure(
-                    "'%s' came where '%s' was expected".formatted(message.verb(), verb));
-        }
-        return message;
     }
 
     /// Ends the ranks; those that do not end within seconds are left to the process's end.

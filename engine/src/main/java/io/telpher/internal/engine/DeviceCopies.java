@@ -6,6 +6,7 @@ import io.telpher.DeviceMemory;
 import io.telpher.MemorySlices;
 import io.telpher.RemoteMemory;
 import io.telpher.RemoteSlices;
+import io.telpher.TelpherException;
 import io.telpher.internal.device.CopyQueue;
 import io.telpher.internal.device.Runtimes;
 import io.telpher.spi.Window;
@@ -306,7 +307,7 @@ final class DeviceCopies {
             }
             try {
                 region.prepare(by);
-            } catch (io.telpher.TelpherException e) {
+            } catch (TelpherException e) {
                 region.refuse(by);
                 connection.note("%s by %s: %s".formatted(region, by, e.getMessage()));
             } finally {
