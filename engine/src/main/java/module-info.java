@@ -30,6 +30,8 @@ module io.telpher.engine {
             io.telpher.cli;
     exports io.telpher.internal.ffi.linux to
             io.telpher.cli;
+    exports io.telpher.internal.ffi.verbs to
+            io.telpher.cli;
     exports io.telpher.internal.memory to
             io.telpher.cli;
     exports io.telpher.internal.observe to

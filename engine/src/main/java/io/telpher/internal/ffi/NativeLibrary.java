@@ -93,6 +93,20 @@ public final class NativeLibrary {
         return refusal(descriptor.toMethodType(), missing(symbols[symbols.length - 1]));
     }
 
+    /// Links a function that reports by errno; the handle takes a segment first, of
+    /// [Linker.Option#captureStateLayout], where errno is left.
+    public MethodHandle linkErrno(FunctionDescriptor descriptor, String symbol) {
+        long address = find(symbol);
+        return address == 0
+                ? refusal(
+                        descriptor.toMethodType().insertParameterTypes(0, MemorySegment.class),
+                        missing(symbol))
+                : LINKER.downcallHandle(
+                        MemorySegment.ofAddress(address),
+                        descriptor,
+                        Linker.Option.captureCallState("errno"));
+    }
+
     /// Links a function that reports by its `int` result; where it is missing, the handle returns
     /// `absent` and does nothing.
     public MethodHandle link(int absent, FunctionDescriptor descriptor, String symbol) {

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assumptions.assumeThat;
 import java.io.IOException;
 import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -14,6 +15,8 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Predicate;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /// Asks the C compiler for the numbers that bindings hold. The C programs are made from the Java
 /// constants, so that none can be forgotten.
@@ -120,6 +123,52 @@ public final class CConstants {
                                     Long.parseLong(line.substring(space + 1)));
                         });
         return told;
+    }
+
+    /// Adds the C expressions for a structure's constants: offsets of its fields; "" is its size.
+    public static void put(
+            Map<String, String> expressions,
+            String owner,
+            String structure,
+            Map<String, String> fields) {
+        fields.forEach(
+                (name, field) ->
+                        expressions.put(
+                                owner + "." + name,
+                                field.isEmpty()
+                                        ? "sizeof(" + structure + ")"
+                                        : "offsetof(" + structure + ", " + field + ")"));
+    }
+
+    /// Compares the C prototypes in the comments of bindings with a header, which may declare a
+    /// function by its name without the version.
+    ///
+    /// @param prefix a regular expression for how the functions' names begin
+    /// @param exempt functions whose prototype need not be there
+    /// @return the functions whose prototypes were found in comments
+    public static List<String> comparePrototypes(
+            Path bindings, Path header, String prefix, Set<String> exempt) throws IOException {
+        String there = Files.readString(header).replaceAll("\\s+", "");
+        Pattern prototype = Pattern.compile("`[^`(]*?\\b(" + prefix + "\\w+)(\\([^`]*\\))`");
+        List<String> checked = new ArrayList<>();
+        try (DirectoryStream<Path> sources = Files.newDirectoryStream(bindings)) {
+            for (Path source : sources) {
+                Matcher matcher =
+                        prototype.matcher(Files.readString(source).replaceAll("\\n\\s*/// ?", " "));
+                while (matcher.find()) {
+                    String name = matcher.group(1);
+                    String parameters = matcher.group(2).replaceAll("\\s+", "");
+                    String plain = name.replaceFirst("_v\\d$", "");
+                    boolean declared =
+                            there.contains(name + parameters) || there.contains(plain + parameters);
+                    assertThat(declared || exempt.contains(name))
+                            .as("%s declares %s%s", header, name, matcher.group(2))
+                            .isTrue();
+                    checked.add(name);
+                }
+            }
+        }
+        return checked;
     }
 
     private static String execute(List<String> command) throws Exception {

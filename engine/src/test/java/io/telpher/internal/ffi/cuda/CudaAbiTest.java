@@ -4,7 +4,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assumptions.assumeThat;
 
 import io.telpher.internal.ffi.CConstants;
-import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -14,8 +13,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -49,13 +46,17 @@ class CudaAbiTest {
                 .as(include + "/cuda.h is older than CUDA 12.8, which has all names")
                 .isGreaterThanOrEqualTo(12_080);
         Map<String, String> expressions = new HashMap<>();
-        put(expressions, "CudaCopies", "CUmemcpyAttributes", Map.of("COPY_ATTRIBUTES_BYTES", ""));
-        put(
+        CConstants.put(
+                expressions,
+                "CudaCopies",
+                "CUmemcpyAttributes",
+                Map.of("COPY_ATTRIBUTES_BYTES", ""));
+        CConstants.put(
                 expressions,
                 "CudaCopies",
                 "CUmemcpyAttributes",
                 Map.of("COPY_SRC_ACCESS_ORDER", "srcAccessOrder", "COPY_FLAGS", "flags"));
-        put(
+        CConstants.put(
                 expressions,
                 "CudaVmm",
                 "CUmemAllocationProp",
@@ -66,7 +67,7 @@ class CudaAbiTest {
                         "PROP_LOCATION_TYPE", "location.type",
                         "PROP_LOCATION_ID", "location.id",
                         "PROP_GPU_DIRECT_RDMA", "allocFlags.gpuDirectRDMACapable"));
-        put(
+        CConstants.put(
                 expressions,
                 "CudaVmm",
                 "CUmemAccessDesc",
@@ -98,12 +99,12 @@ class CudaAbiTest {
     @Test
     void nvmlNumbersAreThoseOfTheHeader() throws Exception {
         Map<String, String> expressions = new HashMap<>();
-        put(
+        CConstants.put(
                 expressions,
                 "NvmlDevices",
                 "nvmlPciInfo_t",
                 Map.of("PCI_BYTES", "", "PCI_BUS_ID", "busId"));
-        put(
+        CConstants.put(
                 expressions,
                 "NvmlDevices",
                 "nvmlBAR1Memory_t",
@@ -112,7 +113,7 @@ class CudaAbiTest {
                         "BAR1_TOTAL", "bar1Total",
                         "BAR1_FREE", "bar1Free",
                         "BAR1_USED", "bar1Used"));
-        put(
+        CConstants.put(
                 expressions,
                 "NvmlDevices",
                 "nvmlGpuFabricInfo_v2_t",
@@ -126,7 +127,7 @@ class CudaAbiTest {
                         "FABRIC_HEALTH_MASK", "healthMask"));
         expressions.put("NvmlDevices.FABRIC_V2", "nvmlGpuFabricInfo_v2");
         expressions.put("NvmlDevices.CLUSTER_UUID_BYTES", "NVML_GPU_FABRIC_UUID_LEN");
-        put(
+        CConstants.put(
                 expressions,
                 "NvmlDevices",
                 "nvmlFieldValue_t",
@@ -152,46 +153,16 @@ class CudaAbiTest {
     /// Compares the C prototypes in the comments of the bindings.
     private static void comparePrototypes(Path include, String header, String prefix, int atLeast)
             throws Exception {
-        String there = Files.readString(include.resolve(header)).replaceAll("\\s+", "");
-        Pattern prototype = Pattern.compile("`[^`(]*?\\b(" + prefix + "[A-Z]\\w+)(\\([^`]*\\))`");
         Path bindings = Path.of("src/main/java/io/telpher/internal/ffi/cuda");
         assumeThat(bindings).as("no sources to compare the prototypes of").exists();
-        List<String> checked = new ArrayList<>();
-        try (DirectoryStream<Path> sources = Files.newDirectoryStream(bindings)) {
-            for (Path source : sources) {
-                Matcher matcher =
-                        prototype.matcher(Files.readString(source).replaceAll("\\n\\s*/// ?", " "));
-                while (matcher.find()) {
-                    String name = matcher.group(1);
-                    String parameters = matcher.group(2).replaceAll("\\s+", "");
-                    // Headers declare most functions by the name without its version.
-                    String plain = name.replaceFirst("_v\\d$", "");
-                    boolean declared =
-                            there.contains(name + parameters) || there.contains(plain + parameters);
-                    // CUDA 12 and 13 have one form each.
-                    assertThat(declared || plain.equals("cuMemcpyBatchAsync"))
-                            .as("%s declares %s%s", header, name, matcher.group(2))
-                            .isTrue();
-                    checked.add(name);
-                }
-            }
-        }
-        assertThat(checked).hasSizeGreaterThanOrEqualTo(atLeast);
-    }
-
-    /// Adds offsets of a structure's fields; "" is its size.
-    private static void put(
-            Map<String, String> expressions,
-            String owner,
-            String structure,
-            Map<String, String> fields) {
-        fields.forEach(
-                (name, field) ->
-                        expressions.put(
-                                owner + "." + name,
-                                field.isEmpty()
-                                        ? "sizeof(" + structure + ")"
-                                        : "offsetof(" + structure + ", " + field + ")"));
+        assertThat(
+                        CConstants.comparePrototypes(
+                                bindings,
+                                include.resolve(header),
+                                prefix + "[A-Z]",
+                                // CUDA 12 and 13 have one form each.
+                                Set.of("cuMemcpyBatchAsync_v2", "cuMemcpyBatchAsync")))
+                .hasSizeGreaterThanOrEqualTo(atLeast);
     }
 
     private void compare(
