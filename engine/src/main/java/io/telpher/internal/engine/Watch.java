@@ -23,6 +23,10 @@ final class Watch {
     @Nullable Watch nextAsked;
 
     long pollsSeen = -1;
+
+    /// Looks that have found it polled, since it was leased.
+    int looks;
+
     long quietSince;
 
     Watch(ConnectionCore connection) {
