@@ -101,7 +101,7 @@ final class Bench {
             if (test.op() != last) {
                 progress.show(
                         "warming up %s over %s".formatted(test.op().word(), part.stage().path()));
-                meter.warmUp(test.op());
+                meter.warmUp(test.op(), largest);
                 last = test.op();
             }
             progress.show("round %d: %s over %s".formatted(round, test, part.stage().path()));

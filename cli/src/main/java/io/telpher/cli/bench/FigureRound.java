@@ -75,7 +75,7 @@ final class FigureRound {
                 () -> {
                     stage(path, memory, 64 << 20);
                     show(test + " over " + path);
-                    meter.warmUp(op);
+                    meter.warmUp(op, bytes);
                     Row row = quiet.measure(() -> checked(meter.measure(test, seconds())));
                     json.row(row, number, crew.pins());
                     return row;
@@ -92,7 +92,7 @@ final class FigureRound {
                 () -> {
                     stage(path, MemoryPair.TELPHER, room);
                     show(test + " beside writes of 64M over " + path);
-                    meter.warmUp(op);
+                    meter.warmUp(op, bytes);
                     try (Background background = new Background(crew.stand(), load, bytes)) {
                         Row row = checked(meter.measure(test, Math.max(1, seconds())));
                         json.metric(

@@ -176,7 +176,7 @@ final class Figures {
             }
             crew.open(stage);
             RowMeter meter = new RowMeter(crew);
-            meter.warmUp(Op.WRITE);
+            meter.warmUp(Op.WRITE, 1 << 20);
             Row row = meter.measure(new Case(Op.WRITE, 1 << 20, 1, 4), 4);
             json.row(row, 1, crew.pins());
             json.metric("fairness of 8 senders over " + path, row.fairness(), "Jain's index", 1);

@@ -2,7 +2,7 @@ package io.telpher.cli.bench;
 
 import java.lang.management.CompilationMXBean;
 import java.lang.management.ManagementFactory;
-import java.util.EnumSet;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.SplittableRandom;
@@ -20,32 +20,39 @@ final class RowMeter {
     /// of all ranks in kind, have worked for more than 10 of the last 300 ms.
     private static final long LONGEST_WARM_UP = 5_000_000_000L;
 
+    private static final long LARGE = 1 << 20;
+    private static final int LARGE_PER_SMALL = 64;
     private static final long COMPILER_WATCH = 300_000_000L;
     private static final long COMPILER_AT_REST = 10;
     private static final CompilationMXBean COMPILATION = ManagementFactory.getCompilationMXBean();
 
     private final Crew crew;
     private final SplittableRandom random = new SplittableRandom();
-    private final Set<Op> warm = EnumSet.noneOf(Op.class);
+    private final Set<Case> warm = new HashSet<>();
     private long round = 1;
 
     RowMeter(Crew crew) {
         this.crew = crew;
     }
 
-    /// Lets the JIT compile what an operation needs: longer when the JVM has not run it before, and
-    /// until the compilers have come to rest.
-    void warmUp(Op op) {
-        double seconds = warm.add(op) ? 0.8 : 0.1;
+    /// Lets the JIT compile what an operation needs, small and in chunks: longer when the JVM has
+    /// not run it before, and until the compilers have come to rest. On two cores they take
+    /// processors from what is measured.
+    ///
+    /// @param largest the bytes of the largest of the operations to be measured
+    void warmUp(Op op, long largest) {
+        Case small = new Case(op, 8, 1, 1);
+        Case large = new Case(op, Math.min(largest, LARGE), 1, 1);
+        double seconds = warm.add(large) ? 0.8 : 0.1;
         long start = System.nanoTime();
         long end = start + (long) (seconds * 1e9);
         long latest = start + LONGEST_WARM_UP;
         long compiled = COMPILATION.getTotalCompilationTime();
-        Case small = new Case(op, 8, 1, 1);
-        long count = 64;
+        long count = LARGE_PER_SMALL;
         while (System.nanoTime() < end) {
             for (Phase.Shape shape : shapes()) {
-                crew.run(phase(small, shape, Phase.Place.SHARED, count, 0.01, 10, STREAM_MASK, 16));
+                warmUp(small, shape, count);
+                warmUp(large, shape, count / LARGE_PER_SMALL);
             }
             count = Math.min(count * 2, 4096);
             long now = System.nanoTime();
@@ -57,6 +64,10 @@ final class RowMeter {
                 compiled = all;
             }
         }
+    }
+
+    private void warmUp(Case test, Phase.Shape shape, long count) {
+        crew.run(phase(test, shape, Phase.Place.SHARED, count, 0.01, 10, STREAM_MASK, 16));
     }
 
     /// Measures one row.
