@@ -12,15 +12,6 @@ import java.time.Duration;
 /// What all windows have in common: the announcement, and the look at the owner's table after it.
 /// Either the owner sees the announcement and waits, or this side sees that the region is closed.
 abstract sealed class ShmWindow implements Window permits DirectWindow, CmaWindow, GpuWindow {
-    /// Between two slices a copy looks whether it may go on.
-    static final long SLICE = 256 << 10;
-
-    /// For large copies the pauses between the slices would show.
-    static final long LARGE_SLICE = 4 << 20;
-
-    /// From here on a copy is large.
-    static final long LARGE = 16 << 20;
-
     /// How long [#close()] waits for the threads inside: many slices.
     private static final Duration CLOSE_LIMIT = Duration.ofSeconds(2);
 
@@ -166,12 +157,6 @@ abstract sealed class ShmWindow implements Window permits DirectWindow, CmaWindo
     /// Written so that no sum can overflow.
     final boolean isInside(long offset, long length) {
         return offset >= 0 && length >= 0 && offset <= size - length;
-    }
-
-    /// @return bytes between two looks. Large slices use stores that bypass the cache, which pays
-    ///     once the bytes would not stay in it anyway: 26 GB/s instead of 22 for 64 MiB
-    static long slice(long length) {
-        return length >= LARGE ? LARGE_SLICE : SLICE;
     }
 
     /// Refuses new accesses, waits for those inside and gives the memory back. When some thread
