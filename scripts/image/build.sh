@@ -95,7 +95,7 @@ case $1 in
         sed 's/:/\n/g' "$ROOT"/*/target/test-class-path | LC_ALL=C sort -u | xargs cp -t "$image/lib"
         for classes in "$ROOT"/*/target/test-classes; do
             module=$(basename -- "$(dirname -- "$(dirname -- "$classes")")")
-            [ "$module" = proof ] && continue # its tools run from Maven only
+            case $module in proof | python) continue ;; esac # they run from Maven only
             cp -r "$classes" "$image/tests/$module"
             # JUnit takes it from one place; it is the same in all modules.
             find "$image/tests/$module" -maxdepth 1 -name junit-platform.properties -exec mv {} "$image/lib" \;

@@ -126,7 +126,8 @@ public record EndpointOptions(
         return fromEnvironment(System.getenv());
     }
 
-    static EndpointOptions fromEnvironment(Map<String, String> environment) {
+    /// As [#fromEnvironment()], of another environment.
+    public static EndpointOptions fromEnvironment(Map<String, String> environment) {
         EndpointOptions options = DEFAULTS;
         for (Variable variable : Variable.values()) {
             options = variable.apply(options, environment);

@@ -1,0 +1,83 @@
+package io.telpher.python;
+
+import io.telpher.TelpherException;
+import io.telpher.Transfer;
+import java.io.ByteArrayOutputStream;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/// Something that was thrown, for Python: read once, as a list of texts.
+///
+/// @param thrown what it was
+/// @param transfer whose end it was, or null
+record Failure(Throwable thrown, @Nullable Transfer transfer) {
+    /// Name of the class, message, two details of the class, name and message of the cause, stack;
+    /// of a transfer: state, remote quiet, bytes moved, path. Each text is its length (4 bytes) and
+    /// its bytes.
+    byte[] encode() {
+        Throwable cause = thrown.getCause();
+        String first = "";
+        String second = "";
+        switch (thrown) {
+            case TelpherException.Truncated e -> {
+                first = Long.toString(e.sent());
+                second = Long.toString(e.capacity());
+            }
+            case TelpherException.NativeFailure e -> {
+                first = e.call();
+                second = Integer.toString(e.errno());
+            }
+            case TelpherException.ConnectFailed e -> first = String.join("\n", e.attempts());
+            default -> {}
+        }
+        ByteArrayOutputStream out = new ByteArrayOutputStream();
+        write(out, name(thrown));
+        write(out, String.valueOf(thrown.getMessage()));
+        write(out, first);
+        write(out, second);
+        write(out, cause == null ? "" : cause.getClass().getName());
+        write(out, cause == null ? "" : String.valueOf(cause.getMessage()));
+        write(out, stack());
+        Transfer ended = transfer;
+        if (ended != null) {
+            for (Object each :
+                    List.of(ended.state(), ended.remoteQuiet(), ended.bytesMoved(), ended.path())) {
+                write(out, each.toString());
+            }
+        }
+        return out.toByteArray();
+    }
+
+    /// The kind, which Python has a class for; subclasses that it need not know are mapped here.
+    private static String name(Throwable thrown) {
+        return switch (thrown) {
+            case TelpherException e -> e.getClass().getSimpleName();
+            case IndexOutOfBoundsException _ -> "IndexOutOfBoundsException";
+            case IllegalArgumentException _ -> "IllegalArgumentException";
+            case IllegalStateException _ -> "IllegalStateException";
+            case OutOfMemoryError _ -> "OutOfMemoryError";
+            default -> thrown.getClass().getName();
+        };
+    }
+
+    private String stack() {
+        if (thrown instanceof TelpherException) {
+            return "";
+        }
+        StringWriter text = new StringWriter();
+        thrown.printStackTrace(new PrintWriter(text));
+        return text.toString();
+    }
+
+    private static void write(ByteArrayOutputStream out, String text) {
+        byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
+        out.writeBytes(
+                ByteBuffer.allocate(4).order(ByteOrder.LITTLE_ENDIAN).putInt(bytes.length).array());
+        out.writeBytes(bytes);
+    }
+}

@@ -1,0 +1,133 @@
+package io.telpher.python;
+
+import static io.telpher.python.Bridge.HANDLES;
+import static io.telpher.python.Request.at;
+
+import io.telpher.MemoryRegion;
+import io.telpher.MemorySlice;
+import io.telpher.MemorySlices;
+import io.telpher.RemoteMemory;
+import io.telpher.RemoteSlices;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+
+/// Functions that make the pieces of vectored transfers. Arrays are copied before they are checked.
+final class PieceCalls {
+    private PieceCalls() {}
+
+    /// Equal blocks of a region. Request: region 8, base 8, block's bytes 8, count 8, address
+    /// of the blocks' numbers 8.
+    static long localBlocks(long request) {
+        MemoryRegion region = HANDLES.get(at(request, 0), MemoryRegion.class);
+        long[] offsets = offsets(request);
+        long[] lengths = new long[offsets.length];
+        Arrays.fill(lengths, at(request, 16));
+        return HANDLES.put(MemorySlices.of(region, offsets, lengths));
+    }
+
+    /// Equal blocks of a peer's memory. Request: as [#localBlocks], descriptor 48 at 40.
+    static long remoteBlocks(long request) {
+        RemoteMemory memory = Request.remote(request + 40);
+        long block = at(request, 16);
+        long[] offsets = offsets(request);
+        RemoteMemory[] pieces = new RemoteMemory[offsets.length];
+        for (int i = 0; i < offsets.length; i++) {
+            pieces[i] = memory.slice(offsets[i], block);
+        }
+        return HANDLES.put(RemoteSlices.of(pieces));
+    }
+
+    /// Equal blocks of a peer's memory at equal distances. Request: base 8, block's bytes 8,
+    /// stride 8, count 8, descriptor 48.
+    static long remoteStrided(long request) {
+        RemoteMemory memory = Request.remote(request + 32);
+        long base = at(request, 0);
+        RemoteMemory from = memory.slice(base, memory.length() - base);
+        return HANDLES.put(
+                RemoteSlices.strided(
+                        from, at(request, 8), at(request, 16), Math.toIntExact(at(request, 24))));
+    }
+
+    private static long[] offsets(long request) {
+        long base = at(request, 8);
+        long block = at(request, 16);
+        long[] numbers = Request.longs(at(request, 32), at(request, 24));
+        for (int i = 0; i < numbers.length; i++) {
+            if (numbers[i] < 0) {
+                throw new IndexOutOfBoundsException(
+                        "block number %d at position %d".formatted(numbers[i], i));
+            }
+            numbers[i] = Math.addExact(base, Math.multiplyExact(numbers[i], block));
+        }
+        return numbers;
+    }
+
+    /// The elements of a tensor in C order. Request: region 8, offset of the first element 8, bytes
+    /// that lie together 8, number of dimensions 8, address of their sizes 8, address of their
+    /// strides in bytes 8.
+    static long localStrided(long request) {
+        MemoryRegion region = HANDLES.get(at(request, 0), MemoryRegion.class);
+        long first = at(request, 8);
+        long run = at(request, 16);
+        long[] shape = Request.longs(at(request, 32), at(request, 24));
+        long[] strides = Request.longs(at(request, 40), at(request, 24));
+        if (shape.length == 1 && strides[0] >= run) {
+            return HANDLES.put(
+                    MemorySlices.strided(
+                            region, first, run, strides[0], Math.toIntExact(shape[0])));
+        }
+        long count = 1;
+        for (long size : shape) {
+            count = Math.multiplyExact(count, size);
+        }
+        long[] offsets = new long[Math.toIntExact(count)];
+        long[] lengths = new long[offsets.length];
+        Arrays.fill(lengths, run);
+        long[] index = new long[shape.length];
+        long offset = first;
+        for (int i = 0; i < offsets.length; i++) {
+            offsets[i] = offset;
+            for (int d = shape.length - 1; d >= 0; d--) {
+                offset += strides[d];
+                if (++index[d] < shape[d]) {
+                    break;
+                }
+                offset -= strides[d] * shape[d];
+                index[d] = 0;
+            }
+        }
+        return HANDLES.put(MemorySlices.of(region, offsets, lengths));
+    }
+
+    /// Parts one after the other. Request: count 8, address of the parts 8: each a handle of a
+    /// region or of pieces 8, offset 8, length 8 (of pieces, both are 0).
+    static long localJoin(long request) {
+        List<MemorySlice> parts = new ArrayList<>();
+        long[] table = Request.longs(at(request, 8), at(request, 0) * 3);
+        for (int i = 0; i < table.length; i += 3) {
+            switch (HANDLES.get(table[i], Object.class)) {
+                case MemorySlices pieces -> {
+                    for (int p = 0; p < pieces.count(); p++) {
+                        parts.add(pieces.region(p).slice(pieces.offset(p), pieces.length(p)));
+                    }
+                }
+                case MemoryRegion region -> parts.add(region.slice(table[i + 1], table[i + 2]));
+                case Object other ->
+                        throw new IllegalArgumentException(
+                                other.getClass().getSimpleName() + " is no part of a transfer");
+            }
+        }
+        return HANDLES.put(MemorySlices.of(parts));
+    }
+
+    /// Descriptors one after the other. Request: count 8, address of the descriptors 8, 48 bytes
+    /// each.
+    static long remoteJoin(long request) {
+        RemoteMemory[] parts = new RemoteMemory[Math.toIntExact(at(request, 0))];
+        for (int i = 0; i < parts.length; i++) {
+            parts[i] = Request.remote(at(request, 8) + (long) RemoteMemory.SIZE * i);
+        }
+        return HANDLES.put(RemoteSlices.of(parts));
+    }
+}

@@ -1,0 +1,223 @@
+package io.telpher.python;
+
+import static io.telpher.python.Bridge.HANDLES;
+import static io.telpher.python.Request.at;
+
+import io.telpher.Connection;
+import io.telpher.CounterUpdate;
+import io.telpher.MemoryRegion;
+import io.telpher.MemorySlice;
+import io.telpher.MemorySlices;
+import io.telpher.Priority;
+import io.telpher.RemoteSlices;
+import io.telpher.TelpherException;
+import io.telpher.Transfer;
+import io.telpher.TransferOptions;
+import io.telpher.TransferState;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.Objects;
+
+/// Functions of transfers.
+///
+/// Their result is 0 while the transfer is pending; [#DONE] and above when it is done: bits 0 to 47
+/// bytes moved, bits 48 to 55 number of the path's name; a failure when it ended otherwise.
+final class TransferCalls {
+    private static final long DONE = 1L << 62;
+    private static final Duration SLICE = Duration.ofMillis(50);
+
+    /// Names of paths by number; there are about twenty. Replaced when one comes for the first
+    /// time.
+    private static volatile String[] paths = {};
+
+    private TransferCalls() {}
+
+    // --- one range, no options ------------------------------------------------------------------
+
+    /// Request: connection 8, region 8, offset 8, length 8, descriptor 48.
+    ///
+    /// @return as above, but a handle while it is pending or when it failed
+    static long write(long request) {
+        return posted(connection(request).write(slice(request), Request.remote(request + 32)));
+    }
+
+    /// Request: as [#write].
+    static long read(long request) {
+        return posted(connection(request).read(slice(request), Request.remote(request + 32)));
+    }
+
+    /// Request: connection 8, region 8, offset 8, length 8, tag 8.
+    static long send(long request) {
+        return posted(connection(request).send(at(request, 32), slice(request)));
+    }
+
+    /// Request: as [#send].
+    static long receive(long request) {
+        return posted(connection(request).receive(at(request, 32), slice(request)));
+    }
+
+    private static Connection connection(long request) {
+        return HANDLES.get(at(request, 0), Connection.class);
+    }
+
+    private static MemorySlice slice(long request) {
+        return new MemorySlice(
+                HANDLES.get(at(request, 8), MemoryRegion.class), at(request, 16), at(request, 24));
+    }
+
+    private static long posted(Transfer transfer) {
+        return transfer.state() == TransferState.DONE ? done(transfer) : HANDLES.put(transfer);
+    }
+
+    // --- everything else ------------------------------------------------------------------------
+
+    /// Request: operation 8 (0 write, 1 read, 2 send, 3 receive, 4 notify; 8 is added to prepare it
+    /// only), connection 8, local pieces 8, remote pieces 8, tag 8, deadline in nanoseconds 8 (-1:
+    /// the endpoint's), priority 8, notification 8 and its length 8 (-1: none), counter 8 (0 none,
+    /// 1 add, 2 set), its value 8, its descriptor 48.
+    ///
+    /// @return as [#write]; a handle when prepared
+    static long transfer(long request) {
+        boolean prepare = (at(request, 0) & 8) != 0;
+        Connection connection = HANDLES.get(at(request, 8), Connection.class);
+        TransferOptions options = options(request, prepare);
+        if (at(request, 0) == 4) {
+            return posted(
+                    connection.notifyPeer(Objects.requireNonNull(options.notification()), options));
+        }
+        MemorySlices local = HANDLES.get(at(request, 16), MemorySlices.class);
+        long tag = at(request, 32);
+        Transfer transfer =
+                switch ((int) at(request, 0) & 7) {
+                    case 0 -> connection.prepareWrite(local, remote(request), options);
+                    case 1 -> connection.prepareRead(local, remote(request), options);
+                    case 2 -> connection.prepareSend(tag, local, options);
+                    case 3 -> connection.prepareReceive(tag, local, options);
+                    default -> throw new IllegalArgumentException("operation " + at(request, 0));
+                };
+        if (prepare) {
+            return HANDLES.put(transfer);
+        }
+        transfer.post();
+        return posted(transfer);
+    }
+
+    private static RemoteSlices remote(long request) {
+        return HANDLES.get(at(request, 24), RemoteSlices.class);
+    }
+
+    private static TransferOptions options(long request, boolean prepare) {
+        TransferOptions options = TransferOptions.DEFAULTS;
+        if (at(request, 40) >= 0) {
+            options = options.withDeadline(Duration.ofNanos(at(request, 40)));
+        }
+        if (at(request, 48) != 0) {
+            options = options.withPriority(Priority.HIGH);
+        }
+        if (at(request, 64) >= 0) {
+            MemorySegment given = Request.memory(at(request, 56), at(request, 64));
+            options =
+                    options.withNotification(
+                            prepare
+                                    ? Arena.ofAuto().allocate(given.byteSize()).copyFrom(given)
+                                    : given);
+        }
+        if (at(request, 72) != 0) {
+            options =
+                    options.withCounter(
+                            new CounterUpdate(
+                                    Request.remote(request + 88),
+                                    at(request, 72) == 1
+                                            ? CounterUpdate.Kind.ADD
+                                            : CounterUpdate.Kind.SET,
+                                    at(request, 80)));
+        }
+        return options;
+    }
+
+    // --- what has been posted or prepared -------------------------------------------------------
+
+    static long post(long transfer) {
+        Transfer posted = get(transfer);
+        posted.post();
+        return posted.state() == TransferState.PENDING ? 0 : result(posted);
+    }
+
+    /// Posts, and waits one slice.
+    static long run(long transfer) {
+        Transfer posted = get(transfer);
+        posted.post();
+        return posted.await(SLICE) ? result(posted) : 0;
+    }
+
+    static long poll(long transfer) {
+        Transfer polled = get(transfer);
+        return polled.poll().isTerminal() ? result(polled) : 0;
+    }
+
+    /// Request: transfer 8, nanoseconds 8.
+    static long waitFor(long request) {
+        Transfer transfer = get(at(request, 0));
+        return transfer.await(Duration.ofNanos(at(request, 8))) ? result(transfer) : 0;
+    }
+
+    /// @return 1, or 0 when it had ended already
+    static long cancel(long transfer) {
+        return get(transfer).cancel() ? 1 : 0;
+    }
+
+    /// Has its handle put into [Completions] when its current posting ends.
+    static long watch(long transfer) {
+        get(transfer).onEnd(_ -> Completions.add(transfer));
+        return 0;
+    }
+
+    private static Transfer get(long handle) {
+        return HANDLES.get(handle, Transfer.class);
+    }
+
+    private static long result(Transfer transfer) {
+        if (transfer.state() == TransferState.DONE) {
+            return done(transfer);
+        }
+        TelpherException why = transfer.error();
+        if (why == null) { // posted again by another thread
+            return 0;
+        }
+        throw new Ended(why, transfer);
+    }
+
+    private static long done(Transfer transfer) {
+        return DONE | (long) pathNumber(transfer.path()) << 48 | transfer.bytesMoved();
+    }
+
+    // --- paths ----------------------------------------------------------------------------------
+
+    private static int pathNumber(String name) {
+        String[] known = paths;
+        for (int i = 0; i < known.length; i++) {
+            if (known[i].equals(name)) {
+                return i;
+            }
+        }
+        return addPath(name);
+    }
+
+    private static synchronized int addPath(String name) {
+        String[] known = paths;
+        int at = Arrays.asList(known).indexOf(name);
+        if (at < 0) {
+            at = known.length;
+            String[] more = Arrays.copyOf(known, at + 1);
+            more[at] = name;
+            paths = more;
+        }
+        return at;
+    }
+
+    static String paths() {
+        return String.join("\n", paths);
+    }
+}

@@ -1,0 +1,68 @@
+"""Moves tensors and buffers between processes, hosts and GPUs: docs/python.md has the whole story.
+
+    with telpher.Endpoint() as endpoint:
+        peer = endpoint.connect(address)
+        peer.write(tensor, peer.lookup("weights", timeout=10), notification=b"there").wait()
+
+Everything is thread-safe. Times are seconds, sizes are bytes. Importing this starts no JVM; the first ``Endpoint`` does.
+"""
+
+from ._connection import Connection
+from ._endpoint import Endpoint, devices
+from ._errors import (
+    AccessDenied,
+    Cancelled,
+    Closed,
+    ConnectFailed,
+    Error,
+    ForkedError,
+    InternalError,
+    JavaError,
+    JvmError,
+    NativeFailure,
+    PeerLost,
+    ProtocolViolation,
+    RegionBusy,
+    StaleRegion,
+    TimedOut,
+    Truncated,
+    Unsupported,
+)
+from ._pieces import MemoryPieces, RemotePieces
+from ._region import MemoryRegion, MemorySlice
+from ._transfer import Transfer, wait_all
+from ._values import CounterUpdate, EndpointAddress, RemoteMemory
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AccessDenied",
+    "Cancelled",
+    "Closed",
+    "ConnectFailed",
+    "Connection",
+    "CounterUpdate",
+    "Endpoint",
+    "EndpointAddress",
+    "Error",
+    "ForkedError",
+    "InternalError",
+    "JavaError",
+    "JvmError",
+    "MemoryPieces",
+    "MemoryRegion",
+    "MemorySlice",
+    "NativeFailure",
+    "PeerLost",
+    "ProtocolViolation",
+    "RegionBusy",
+    "RemoteMemory",
+    "RemotePieces",
+    "StaleRegion",
+    "TimedOut",
+    "Transfer",
+    "Truncated",
+    "Unsupported",
+    "devices",
+    "wait_all",
+]

@@ -1,0 +1,184 @@
+"""The table of functions: one foreign call per operation, and what its numbers mean."""
+
+from __future__ import annotations
+
+import collections
+import ctypes
+import os
+import struct
+import threading
+from typing import Any, Callable, Deque, List, Optional
+
+from . import _jvm, _signals
+from ._errors import Ended, ForkedError, InternalError, JvmError, decode
+
+VERSION = 1
+"""Of the requests below; Bridge.java has the same."""
+
+DONE = 1 << 62
+SLICE = 50_000_000
+"""Nanoseconds of one foreign call that waits: as long as Ctrl-C may take."""
+
+# Requests, in the order of the methods of the Java classes *Calls.
+ONE_SIDED = struct.Struct("<4q")  # connection, region, offset, length; a descriptor follows
+MESSAGE = struct.Struct("<5q")  # connection, region, offset, length, tag
+TRANSFER = struct.Struct("<11q")  # see TransferCalls.transfer; a descriptor follows
+PAIR = struct.Struct("<2q")
+TRIPLE = struct.Struct("<3q")
+QUADRUPLE = struct.Struct("<4q")
+QUINTUPLE = struct.Struct("<5q")
+SEXTUPLE = struct.Struct("<6q")
+SEPTUPLE = struct.Struct("<7q")
+NO_REMOTE = bytes(48)
+
+# Kinds of texts.
+ENDPOINT_ADDRESS, ENDPOINT_EXPLAIN, ENDPOINT_METRICS, ENDPOINT_OPTIONS = range(4)
+PEER_ADDRESS, CONNECTION_EXPLAIN, CONNECTION_METRICS = range(4, 7)
+NOTIFICATION, FAILURE, PATHS, REGION_DEVICE, DEVICES = range(7, 12)
+
+
+class _Calls:
+    """The functions, as attributes under their Java names. Empty until the first endpoint."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise InternalError("%s was called before the JVM was started" % name)
+
+
+calls: Any = _Calls()
+
+_lock = threading.Lock()
+_started_in: Optional[int] = None
+
+
+def start() -> None:
+    """Starts the JVM unless it runs; raises in a forked child."""
+    global _started_in
+    if _started_in != os.getpid():
+        with _lock:
+            if _started_in is None:
+                _bind(_jvm.table())
+                _started_in = os.getpid()
+                os.register_at_fork(after_in_child=_forked)
+    if _started_in != os.getpid():
+        _forked()
+        _refuse()
+    _signals.check()
+
+
+def usable() -> bool:
+    """Whether foreign calls can be made in this process: for finalisers."""
+    return _started_in == os.getpid()
+
+
+def _bind(address: int) -> None:
+    version, count, names, length = (ctypes.c_int64 * 4).from_address(address)
+    if version != VERSION:
+        raise JvmError(
+            "the jars in %s are of another release than the Python files beside them (table %d, wanted %d): "
+            "install the package again" % (_jvm.jar_folder(), version, VERSION)
+        )
+    functions = (ctypes.c_void_p * count).from_address(address + 32)
+    # Every function takes a handle or a request. CFUNCTYPE lets the GIL go around the call.
+    shape = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+    for name, function in zip(ctypes.string_at(names, length).decode().split("\n"), functions):
+        setattr(calls, name, shape(function))
+
+
+def _refuse(*_: object) -> Any:
+    raise ForkedError(
+        "process %d was forked from process %s, which had opened a telpher.Endpoint: threads, and so the JVM, do not "
+        "survive a fork. Start such processes with multiprocessing.get_context('spawn') or 'forkserver', or open the "
+        "first endpoint after the fork" % (os.getpid(), _started_in)
+    )
+
+
+def _forked() -> None:
+    for name in list(vars(calls)):
+        setattr(calls, name, _refuse)
+
+
+# --- results -----------------------------------------------------------------------------------------
+
+
+def take_failure(word: int) -> "tuple[BaseException, Optional[Ended]]":
+    """What a negative result stands for."""
+    failure = decode(text(FAILURE, -word))
+    give_back(-word)
+    return failure
+
+
+def checked(word: int) -> int:
+    """A result that is not a transfer's."""
+    if word < 0:
+        raise take_failure(word)[0]
+    return word
+
+
+def text(kind: int, handle: int = 0) -> bytes:
+    """A result of any length: asked again with more room until it fits."""
+    size = 1024
+    while True:
+        buffer = ctypes.create_string_buffer(size)
+        length = calls.text(QUADRUPLE.pack(kind, handle, ctypes.addressof(buffer), size))
+        if length < 0 and kind == FAILURE:
+            raise InternalError("failure %d cannot be read" % handle)
+        checked(length)
+        if length <= size:
+            return buffer.raw[:length]
+        size = length
+
+
+# --- handles -----------------------------------------------------------------------------------------
+
+_returned: Deque[int] = collections.deque()
+
+
+def give_back(handle: int) -> None:
+    """Has a handle given back with others, by whoever makes a handle later: finalisers call this too."""
+    _returned.append(handle)
+
+
+def collect(least: int = 64) -> None:
+    """Gives handles back if there are many."""
+    if len(_returned) < least or not usable():
+        return
+    batch: List[int] = []
+    while _returned:
+        try:
+            batch.append(_returned.popleft())
+        except IndexError:  # another thread was faster
+            break
+    array = (ctypes.c_int64 * len(batch))(*batch)
+    checked(calls.release(PAIR.pack(len(batch), ctypes.addressof(array))))
+
+
+_paths: List[str] = []
+
+
+def path_name(word: int) -> str:
+    """The path of a transfer that is done."""
+    global _paths
+    number = (word >> 48) & 0xFF
+    if number >= len(_paths):
+        _paths = text(PATHS).decode().split("\n")
+    return _paths[number]
+
+
+def in_slices(seconds: Optional[float], call: Callable[[int], int]) -> int:
+    """Waits by many short calls until one returns something else than 0, or the time is over.
+
+    Between two of them the interpreter handles signals.
+    """
+    import time
+
+    if seconds is None:
+        while True:
+            word = call(SLICE)
+            if word:
+                return word
+    end = time.monotonic_ns() + max(0, int(seconds * 1e9))
+    while True:
+        left = end - time.monotonic_ns()
+        word = call(min(SLICE, max(left, 0)))
+        if word or left <= 0:
+            return word

@@ -1,0 +1,339 @@
+"""Transfers, messages, notifications, counters: the bytes are where they should be, and what goes wrong says so."""
+
+import array
+import gc
+import pickle
+import threading
+import time
+import weakref
+
+import pytest
+import telpher
+from conftest import DEADLINE
+
+
+def test_write_and_read(pair):
+    target = pair.b.allocate(1000)
+    source = pair.a.register(bytearray(range(200)) * 5)
+    transfer = pair.ab.write(source[100:300], target.remote[500:700])
+    assert transfer.wait(DEADLINE) == 200
+    assert (transfer.state, transfer.bytes_moved, transfer.remote_quiet) == ("done", 200, True)
+    assert transfer.path in ("self", "tcp") and transfer.exception() is None
+    assert bytes(target.view[500:700]) == bytes((100 + i) % 200 for i in range(200))
+    assert not any(target.view[:500]) and not any(target.view[700:])
+
+    back = bytearray(200)
+    assert pair.ab.read(back, target.remote[500:700]).wait(DEADLINE) == 200
+    assert back == target.view[500:700]
+
+
+def test_every_field_crosses(pair):
+    """Options, notification, counter, tag: each arrives as what it is."""
+    target, word = pair.b.allocate(64), pair.b.allocate(16)
+    update = telpher.CounterUpdate(word.remote[8:], "add", -(1 << 40))
+    pair.ab.write(b"x" * 64, target.remote, notification=b"note\0\xff", counter=update, deadline=20, priority="high").wait()
+    assert pair.ba.wait_notification(DEADLINE) == b"note\0\xff"
+    assert array.array("q", bytes(word.view)).tolist() == [0, -(1 << 40)]
+    pair.ab.write(b"y", target.remote, counter=telpher.CounterUpdate(word.remote, "set", 7)).wait()
+    assert array.array("q", bytes(word.view)).tolist() == [7, -(1 << 40)]
+    assert bytes(target.view) == b"y" + b"x" * 63
+
+
+def test_messages_match_by_tag(pair):
+    big = -(1 << 63)
+    one, two = bytearray(100), bytearray(100_000)
+    late = pair.ba.receive(two, tag=big)
+    early = pair.ba.receive(one, tag=3)
+    pair.ab.send(b"b" * 90_000, tag=big).wait(DEADLINE)
+    pair.ab.send(b"a" * 10, tag=3).wait(DEADLINE)
+    assert early.wait(DEADLINE) == 10 and late.wait(DEADLINE) == 90_000
+    assert bytes(one[:11]) == b"a" * 10 + b"\0" and two.count(b"b") == 90_000
+
+
+def test_truncated_has_both_sizes(pair):
+    receive = pair.ba.receive(bytearray(10), tag=1)
+    send = pair.ab.send(bytes(20), tag=1)
+    with pytest.raises(telpher.Truncated, match="20 bytes") as caught:
+        receive.wait(DEADLINE)
+    assert (caught.value.sent, caught.value.capacity) == (20, 10)
+    with pytest.raises(telpher.Truncated):
+        send.wait(DEADLINE)
+
+
+def test_prepared_transfers_run_again(pair):
+    target = pair.b.allocate(8)
+    source = bytearray(8)
+    write = pair.ab.prepare_write(source, target.remote, notification=b"!")
+    assert write.state == "idle" and not write.done()
+    with pytest.raises(RuntimeError, match="not posted"):
+        write.wait()
+    for i in range(1, 6):
+        source[0] = i
+        assert (write.run(DEADLINE) if i % 2 else write.post().wait(DEADLINE)) == 8
+        assert target.view[0] == i and pair.ba.wait_notification(DEADLINE) == b"!"
+    with pytest.raises(RuntimeError, match="prepare"):
+        pair.ab.write(source, target.remote).post()
+
+
+def test_notifications_keep_their_order(pair):
+    assert pair.ba.poll_notification() is None
+    for i in range(100):
+        pair.ab.notify(b"%d" % i)
+    pair.ab.notify(b"")
+    pair.ab.notify(b"z" * 70_000)
+    assert [pair.ba.wait_notification(DEADLINE) for _ in range(100)] == [b"%d" % i for i in range(100)]
+    assert pair.ba.wait_notification(DEADLINE) == b""
+    assert pair.ba.wait_notification(DEADLINE) == b"z" * 70_000
+    with pytest.raises(telpher.TimedOut, match="0.2 s"):
+        pair.ba.wait_notification(0.2)
+
+
+def test_a_wait_is_over_and_the_transfer_goes_on(pair):
+    into = bytearray(4)
+    receive = pair.ba.receive(into)
+    with pytest.raises(telpher.TimedOut, match="goes on"):
+        receive.wait(0.1)
+    assert receive.state == "pending" and not receive.done()
+    pair.ab.send(b"late").wait(DEADLINE)
+    assert receive.wait(DEADLINE) == 4 and into == b"late"
+
+
+def test_deadline_and_cancel(pair):
+    late = pair.ba.receive(bytearray(1), tag=5, deadline=0.1)
+    with pytest.raises(telpher.TimedOut) as caught:
+        late.wait(DEADLINE)
+    assert isinstance(caught.value, TimeoutError) and late.state == "timed_out"
+    withdrawn = pair.ba.receive(bytearray(1), tag=6)
+    assert withdrawn.cancel()
+    with pytest.raises(telpher.Cancelled):
+        withdrawn.wait(DEADLINE)
+    assert withdrawn.state == "cancelled" and not withdrawn.cancel()
+
+
+def test_a_region_closed_while_in_use(pair):
+    region = pair.b.register(bytearray(10))
+    receive = pair.ba.receive(region)
+    region.close()
+    with pytest.raises(telpher.StaleRegion):
+        receive.wait(DEADLINE)
+    region.close()
+    with pytest.raises(telpher.Error, match="given back|closed"):
+        pair.ba.receive(region)
+
+
+def test_stale_denied_and_outside(pair):
+    target = pair.b.allocate(100, access="r")
+    remote = target.remote
+    with pytest.raises(telpher.AccessDenied) as caught:
+        pair.ab.write(bytes(10), remote).wait(DEADLINE)
+    assert isinstance(caught.value, PermissionError)
+    target.close()
+    with pytest.raises(telpher.StaleRegion):
+        pair.ab.read(bytearray(10), remote).wait(DEADLINE)
+    with pytest.raises(ValueError, match="101 local bytes do not fit into 100"):
+        pair.ab.write(bytes(101), remote)
+    with pytest.raises(IndexError, match="does not lie inside 100"):
+        remote[50:101]
+
+
+def test_closed_things_say_so():
+    endpoint, other = telpher.Endpoint(), telpher.Endpoint()
+    connection = endpoint.connect(other.address)
+    region = endpoint.allocate(10)
+    connection.close()
+    assert not connection.is_open and isinstance(connection.failure, telpher.Closed)
+    with pytest.raises(telpher.Closed):
+        connection.write(region, region.remote).wait(DEADLINE)
+    endpoint.close()
+    endpoint.close()
+    assert endpoint.closed and region.closed
+    with pytest.raises(telpher.Closed, match="endpoint"):
+        endpoint.allocate(1)
+    with pytest.raises(ConnectionError):
+        connection.notify(b"").wait(DEADLINE)
+    other.close()
+
+
+def test_connect_says_what_was_tried():
+    with telpher.Endpoint() as endpoint:
+        nobody = telpher.EndpointAddress.of("127.0.0.1", 9, b"s" * 16)
+        with pytest.raises(telpher.ConnectFailed) as caught:
+            endpoint.connect(nobody, 5)
+        assert any("127.0.0.1" in attempt for attempt in caught.value.attempts)
+        with pytest.raises(ValueError, match="telpher1:"):
+            endpoint.connect("somewhere:7070")
+        with pytest.raises(telpher.TimedOut, match="0.1 s"):
+            endpoint.accept(0.1)
+
+
+def test_options_and_their_errors(monkeypatch):
+    monkeypatch.setenv("TELPHER_DEADLINE", "7s")
+    with telpher.Endpoint(liveness=2.5, transports=["tcp"], secret="0123456789abcdef") as endpoint:
+        options = endpoint.options()
+        assert (options["deadline"], options["liveness"], options["transports"]) == (7.0, 2.5, ["tcp"])
+        assert options["secret"] is None and "0123456789abcdef" not in str(options)
+    with pytest.raises(TypeError, match="no option lane;"):
+        telpher.Endpoint(lane=1)
+    with pytest.raises(ValueError, match="TELPHER_LANES=-1|lanes"):
+        telpher.Endpoint(lanes=-1)
+    with pytest.raises(ValueError, match="secret"):
+        telpher.Endpoint(secret=b"short")
+
+
+def test_values_travel(pair):
+    address = pickle.loads(pickle.dumps(pair.a.address))
+    assert address == pair.a.address == telpher.EndpointAddress(address.text)
+    assert hash(address) == hash(pair.a.address) and "secret" not in repr(address)
+    region = pair.b.allocate(100)
+    remote = pickle.loads(pickle.dumps(region.remote[10:20]))
+    assert remote == region.remote[10:20] and len(bytes(remote)) == 48 and remote.nbytes == 10
+    pair.ab.write(b"pickled...", remote).wait(DEADLINE)
+    assert bytes(region.view[10:20]) == b"pickled..."
+    pair.b.publish("name", remote)
+    assert pair.ab.lookup("name", DEADLINE) == remote
+    with pytest.raises(telpher.TimedOut):
+        pair.ab.lookup("nothing", 0.2)
+    for bad in (bytes(47), bytes(40) + b"\x09" * 8):
+        with pytest.raises(ValueError, match="descriptor"):
+            telpher.RemoteMemory(bad)
+
+
+def test_metrics_and_explain(pair):
+    target = pair.b.allocate(100)
+    pair.ab.write(bytes(100), target.remote).wait()
+    totals = pair.a.metrics()["totals"]
+    assert totals["bytes_sent"] >= 100 and totals["transfers_done"] >= 1
+    assert pair.ab.metrics()["paths"] and "lane" in pair.ab.explain() and pair.a.explain()
+
+
+def test_a_dropped_tensor_lives_as_long_as_its_region(pair):
+    class Owned(bytearray):
+        pass
+
+    memory = Owned(100)
+    alive = weakref.ref(memory)
+    region = pair.b.register(memory)
+    remote = region.remote
+    del memory
+    gc.collect()
+    assert alive() is not None
+    pair.ab.write(b"a" * 100, remote).wait(DEADLINE)
+    assert bytes(alive()) == b"a" * 100
+    del region
+    gc.collect()
+    assert alive() is None
+    with pytest.raises(telpher.StaleRegion):
+        pair.ab.write(b"b" * 100, remote).wait(DEADLINE)
+
+
+def test_what_nobody_holds_is_sent_all_the_same(pair):
+    """Unregistered objects and their transfers are kept until the end."""
+    into = bytearray(300_000)
+    for _ in range(3):
+        pair.ab.send(bytes([7]) * 300_000)
+    gc.collect()
+    for _ in range(3):
+        assert pair.ba.receive(into).wait(DEADLINE) == 300_000
+        assert into.count(7) == 300_000
+        into[:] = bytes(300_000)
+
+
+def test_arrays_over_allocated_memory_are_tracked():
+    endpoint = telpher.Endpoint()
+    region = endpoint.allocate(100)
+    view = region.view
+    view[:3] = b"abc"
+    for close in (region.close, endpoint.close):
+        with pytest.raises(BufferError, match="alive"):
+            close()
+    part = view[1:3]
+    del view
+    with pytest.raises(BufferError):
+        region.close()
+    assert bytes(part) == b"bc" and not region.closed
+    del part
+    region.close()
+    endpoint.close()
+
+
+def test_a_held_buffer_cannot_be_resized(pair):
+    memory = bytearray(10)
+    with pair.a.register(memory):
+        with pytest.raises(BufferError):
+            memory.append(1)
+    memory.append(1)
+
+
+def test_wait_all(pair):
+    receives = [pair.ba.receive(bytearray(4), tag=i) for i in range(4)]
+    for i in range(4):
+        pair.ab.send(bytes(8 if i == 2 else 4), tag=i)
+    with pytest.raises(telpher.Truncated):
+        telpher.wait_all(receives, DEADLINE)
+    assert [receive.state for receive in receives] == ["done", "done", "failed", "done"]
+    with pytest.raises(telpher.TimedOut):
+        telpher.wait_all([pair.ba.receive(bytearray(4), tag=9)], 0.1)
+
+
+def test_many_threads_use_one_connection(pair):
+    """Sixteen threads write, read back and check, all at once; and two wait for the same transfers."""
+    errors = []
+
+    def work(number):
+        try:
+            target = pair.b.allocate(4096)
+            source, back = bytearray([number]) * 4096, bytearray(4096)
+            for _ in range(50):
+                pair.ab.write(source, target.remote).wait(DEADLINE)
+                pair.ab.read(back, target.remote).wait(DEADLINE)
+                assert back == source
+        except BaseException as e:
+            errors.append(e)
+
+    shared = [pair.ba.receive(bytearray(4), tag=1000 + i) for i in range(200)]
+
+    def wait_too():
+        try:
+            assert [each.wait(DEADLINE) for each in shared] == [4] * 200
+        except BaseException as e:
+            errors.append(e)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(16)] + [
+        threading.Thread(target=wait_too) for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for i in range(200):
+        pair.ab.send(b"four", tag=1000 + i)
+    for thread in threads:
+        thread.join(DEADLINE)
+    assert not errors and not any(thread.is_alive() for thread in threads)
+
+
+def test_a_waiting_thread_lets_others_run(pair):
+    """The GIL is free during a wait."""
+    receive = pair.ba.receive(bytearray(1))
+    thread = threading.Thread(target=receive.wait, args=(DEADLINE,))
+    thread.start()
+    started = time.monotonic()
+    count = 0
+    while time.monotonic() - started < 0.3:
+        count += 1
+    assert count > 1000
+    pair.ab.send(b"!").wait()
+    thread.join(DEADLINE)
+    assert receive.done()
+
+
+def test_handles_are_given_back(pair):
+    from telpher import _table
+
+    def many():
+        for _ in range(300):
+            pair.ab.send(b"x").wait(DEADLINE)
+            pair.ba.receive(bytearray(1)).wait(DEADLINE)
+        gc.collect()
+        _table.collect(1)
+        return _table.calls.handles(0)
+
+    assert many() == many()
