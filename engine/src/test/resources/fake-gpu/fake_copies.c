@@ -5,6 +5,31 @@
 
 #define SLICE (1ul << 20)
 
+static long copies_begun;
+static int copies_live, copies_most;
+
+/* How many copies were begun so far. */
+long fakeCudaCopies(void) {
+    pthread_mutex_lock(&lock);
+    long count = copies_begun;
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
+/* How many were under way at the same time, at most, since this was asked last. */
+int fakeCudaMostCopies(void) {
+    pthread_mutex_lock(&lock);
+    int most = copies_most;
+    copies_most = copies_live;
+    pthread_mutex_unlock(&lock);
+    return most;
+}
+
+/* Under the lock. */
+void copy_ended(struct work *work) {
+    if (strncmp(work->call, "cuMemcpy", 8) == 0) copies_live--;
+}
+
 /* Where one end of a copy is, seen by the stream's context: pinned, of a device, or pageable. */
 static int end_of(struct work *work, address at, size_t bytes, int write, char **view) {
     int result = check_range(work->stream->context, at, bytes, write, view);
@@ -78,6 +103,8 @@ static int copy(const char *call, address to, address from, size_t bytes, uint64
         memcpy(work.staged, (void *) from, bytes);
     }
     TRY(submit(stream, work));
+    copies_begun++;
+    if (++copies_live > copies_most) copies_most = copies_live;
     if (to_pageable) {
         uint64_t ticket = stream->submitted;
         while (stream->completed < ticket) pthread_cond_wait(&progress, &lock);

@@ -186,6 +186,7 @@ void drain(struct context *context);
 void close_streams(struct context *context);
 void close_modules(struct context *context);
 int submit(struct stream *stream, struct work work);
+void copy_ended(struct work *work);
 struct stream *stream_of(uint64_t handle, struct context *context);
 
 #define LOCKED(body)                  \

@@ -58,6 +58,7 @@ static void *serve(void *argument) {
         pthread_mutex_lock(&lock);
         if (result && !lost) stream->context->sticky = result;
         if (!(stream->head = work->next)) stream->tail = &stream->head;
+        copy_ended(work);
         free(work->staged);
         free(work);
         stream->completed++;

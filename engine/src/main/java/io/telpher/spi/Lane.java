@@ -37,6 +37,17 @@ public interface Lane extends AutoCloseable {
     /// @return the largest payload of one frame, at least [#LEAST_PAYLOAD]
     int maxPayload();
 
+    /// Makes memory that the far side reaches, too. A payload of any size that lies there is not
+    /// copied by [#send]; nobody changes it until its frame is confirmed. Blocks, at most until the
+    /// deadline; called once, without tokens.
+    ///
+    /// @return the memory, the lane's; valid until it is closed. Null where payloads have to be
+    ///     copied
+    /// @throws io.telpher.TelpherException when the far side does not take part
+    default @Nullable MemorySegment share(long bytes, Deadline deadline) {
+        return null;
+    }
+
     /// Takes one frame. The header is copied. The payload is copied, or read until it is written
     /// out; until then the lane takes no other frame, and `owner` names it for [#releaseOutbound].
     ///

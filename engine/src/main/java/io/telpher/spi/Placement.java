@@ -13,7 +13,9 @@ public final class Placement {
         /// Collected in the lane's own buffer.
         BUFFER,
         /// Written to its destination.
-        INTO
+        INTO,
+        /// Left where it lies, in memory that the lane shares with its far side.
+        KEEP
     }
 
     private Mode mode = Mode.DISCARD;
@@ -21,6 +23,7 @@ public final class Placement {
     private long offset;
     private @Nullable Object owner;
     private boolean discarded;
+    private @Nullable MemorySegment lent;
 
     /// Starts as discard.
     public Placement() {}
@@ -52,11 +55,34 @@ public final class Placement {
         discarded = false;
     }
 
+    /// By the lane, before it hands over a header whose payload has come already.
+    ///
+    /// @param memory all of what the lane shares with its far side, or null when the payload lies
+    ///     elsewhere
+    public void lend(@Nullable MemorySegment memory) {
+        lent = memory;
+    }
+
+    /// @return the memory in which the payload lies and may be left by [#keep], or null
+    public @Nullable MemorySegment lent() {
+        return lent;
+    }
+
+    /// Leaves the payload in the memory that was lent, where nobody changes it, unless the far side
+    /// breaks its word, until the frame is confirmed. [Receiver#end] says where.
+    ///
+    /// @param holder whose memory it is for
+    public void keep(Object holder) {
+        mode = Mode.KEEP;
+        owner = holder;
+        discarded = false;
+    }
+
     /// Turns the rest of the payload away from its destination.
     ///
     /// @return whether it went there
     public boolean revoke(Object holder) {
-        if (mode != Mode.INTO || owner != holder) {
+        if ((mode != Mode.INTO && mode != Mode.KEEP) || owner != holder) {
             return false;
         }
         discard();
@@ -79,7 +105,7 @@ public final class Placement {
         return offset;
     }
 
-    /// @return whose memory the destination is, null unless the mode is [Mode#INTO]
+    /// @return whose memory the destination is, null unless the mode is [Mode#INTO] or [Mode#KEEP]
     public @Nullable Object owner() {
         return owner;
     }

@@ -18,8 +18,8 @@ public interface Receiver {
     ///
     /// @param header the same bytes as in [#begin]
     /// @param at where the header starts in `header`
-    /// @param payload for buffered frames the buffer, valid during the call; else some segment to
-    ///     be ignored
+    /// @param payload for buffered frames the buffer, valid during the call; for kept ones the lent
+    ///     memory; else some segment to be ignored
     /// @param payloadAt where the payload starts in `payload`
     /// @param placement as filled in; [Placement#discarded] tells whether [Lane#discardInbound]
     ///     came in between

@@ -125,6 +125,15 @@ public interface Gpu {
     /// @param address a multiple of 8
     void update(long address, boolean add, long value);
 
+    /// @return how frames to and from this GPU's memory are staged
+    Staging staging();
+
+    /// Page-locked buffers of a lane, in each direction.
+    ///
+    /// @param bytes of each
+    /// @param buffers how many
+    record Staging(int bytes, int buffers) {}
+
     /// @return the queue for copies that this GPU makes; the same one for every caller
     CopyQueue queue();
 

@@ -44,6 +44,7 @@ final class ConnectionCore {
     final Endings endings;
     final LaneKeeper keeper;
     final Waiters waiters;
+    final DeviceQueues devices;
     final OneSided oneSided;
     final Undertaker undertaker;
     final Reports reports;
@@ -105,6 +106,7 @@ final class ConnectionCore {
         this.matcher = new Matcher(this, outbound);
         this.endings = new Endings(this, lock, table);
         this.keeper = new LaneKeeper(this, lock, outbound);
+        this.devices = new DeviceQueues(this);
         this.oneSided = new OneSided(this);
         this.undertaker = new Undertaker(this);
         this.reports = new Reports(this);
@@ -225,7 +227,7 @@ final class ConnectionCore {
     int poll(MemorySegment into) {
         POLLS.setOpaque(this, (long) POLLS.getOpaque(this) + 1);
         long polled = keeper.poll(into);
-        settle(LaneKeeper.frames(polled) + oneSided.pollDevices());
+        settle(LaneKeeper.frames(polled) + devices.poll());
         if (polled == 0) {
             platform.polledInVain();
         }
@@ -238,7 +240,7 @@ final class ConnectionCore {
 
     /// One turn: takes in, sends, settles.
     int turn() {
-        int frames = LaneKeeper.frames(keeper.poll(null)) + oneSided.pollDevices();
+        int frames = LaneKeeper.frames(keeper.poll(null)) + devices.poll();
         settle(frames);
         return frames;
     }
@@ -251,6 +253,7 @@ final class ConnectionCore {
                 || stamp != settledStamp
                 || (++idleTurns & 7) == 0
                 || endings.hasWork()
+                || devices.hasEnded()
                 || oneSided.hasWork()
                 || keeper.hasWork()
                 || lanes.isBlocked()) {
@@ -264,10 +267,12 @@ final class ConnectionCore {
         pump.turn();
         while (keeper.hasWork()
                 || endings.hasWork()
+                || devices.hasEnded()
                 || oneSided.hasWork()
                 || undertaker.hasWork()) {
+            devices.takeUp();
             if (oneSided.hasWork()) {
-                oneSided.work();
+                oneSided.store();
             }
             keeper.settle();
             undertaker.bury();

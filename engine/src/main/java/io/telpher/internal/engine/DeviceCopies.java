@@ -10,13 +10,10 @@ import io.telpher.TelpherException;
 import io.telpher.internal.device.CopyQueue;
 import io.telpher.internal.device.Runtimes;
 import io.telpher.spi.Window;
-import java.util.Arrays;
-import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 
-/// Transfers of one connection that GPUs of this process carry out: launches them, and learns of
-/// their end from whoever polls. See docs/gpu.md.
+/// Transfers of one connection that GPUs of this process carry out through windows: launches them,
+/// part by part. See docs/gpu.md.
 final class DeviceCopies {
     /// Result of [#launch]: a GPU is copying, the operation goes on when that has ended.
     static final int LAUNCHED = -102;
@@ -24,20 +21,12 @@ final class DeviceCopies {
     private final ConnectionCore connection;
     private final Direct windows;
 
-    /// Jobs that were launched and not yet taken by [#takeEnded].
-    private final AtomicInteger underWay = new AtomicInteger();
-
-    /// Those that have ended, linked through `next`.
-    private final AtomicReference<@Nullable DeviceJob> over = new AtomicReference<>();
-
-    /// The queues that copy for this connection, and whose they are.
-    private volatile CopyQueue[] queues = {};
-
-    private volatile Device[] devices = {};
+    private final DeviceQueues queues;
 
     DeviceCopies(ConnectionCore connection, Direct windows) {
         this.connection = connection;
         this.windows = windows;
+        this.queues = connection.devices;
     }
 
     /// The GPU that copies for an operation: that of its local memory; else the target's own,
@@ -92,7 +81,7 @@ final class DeviceCopies {
     int launch(Operation op, Device by) {
         DeviceJob job = op.job;
         if (job == null) {
-            job = new DeviceJob(this, op);
+            job = new DeviceJob(queues, connection.oneSided, op);
             op.job = job;
         }
         long bytes = Math.min(CopyQueue.LARGEST, op.length - op.copied);
@@ -145,9 +134,9 @@ final class DeviceCopies {
             return give(job, look(op));
         }
         boolean added = false;
-        underWay.incrementAndGet();
+        queues.begun();
         try {
-            CopyQueue queue = queue(by);
+            CopyQueue queue = queues.of(by);
             job.bytes = bytes;
             queue.begin(way, pieces, bytes);
             boolean complete = false;
@@ -163,11 +152,11 @@ final class DeviceCopies {
             queue.end(job);
         } finally {
             if (!added) {
-                underWay.decrementAndGet();
+                queues.withdrawn();
                 job.leave();
             }
         }
-        connection.endpoint().progress().attend(connection);
+        queues.attend();
         return LAUNCHED;
     }
 
@@ -234,71 +223,6 @@ final class DeviceCopies {
         return result;
     }
 
-    private CopyQueue queue(Device by) {
-        Device[] known = devices;
-        for (int i = 0; i < known.length; i++) {
-            if (known[i].equals(by)) {
-                return queues[i]; // written before
-            }
-        }
-        return add(by);
-    }
-
-    private synchronized CopyQueue add(Device by) {
-        CopyQueue queue = Runtimes.open(by).queue();
-        CopyQueue[] more = Arrays.copyOf(queues, queues.length + 1);
-        more[queues.length] = queue;
-        queues = more;
-        Device[] named = Arrays.copyOf(devices, queues.length);
-        named[queues.length - 1] = by;
-        devices = named;
-        return queue;
-    }
-
-    /// Called by a queue's poll, on any thread: only notes it.
-    void ended(DeviceJob job) {
-        DeviceJob before;
-        do {
-            before = over.get();
-            job.next = before;
-        } while (!over.compareAndSet(before, job));
-    }
-
-    /// @return whether GPUs are copying for this connection
-    boolean isBusy() {
-        return underWay.get() > 0;
-    }
-
-    /// @return whether [#takeEnded] finds something
-    boolean hasEnded() {
-        return over.get() != null;
-    }
-
-    /// Lets the GPUs' queues move on.
-    ///
-    /// @return how many jobs of this connection have ended
-    int poll() {
-        if (underWay.get() == 0) {
-            return 0;
-        }
-        for (CopyQueue queue : queues) {
-            int unused = queue.poll();
-        }
-        return over.get() == null ? 0 : 1;
-    }
-
-    /// @return those that have ended, linked through `next`, or null; the caller handles each and
-    ///     calls [#handled]
-    @Nullable DeviceJob takeEnded() {
-        return over.getAndSet(null);
-    }
-
-    /// A job from [#takeEnded] has been handled; another one may be under way for the same
-    /// operation.
-    void handled() {
-        underWay.decrementAndGet();
-    }
-
     /// Makes a GPU able to reach regions of this side. Blocks.
     void prepare(Iterable<RegionImpl> regions, Device by) {
         for (RegionImpl region : regions) {
@@ -314,10 +238,5 @@ final class DeviceCopies {
                 region.exit();
             }
         }
-    }
-
-    @Override
-    public String toString() {
-        return underWay + " copies by devices under way";
     }
 }

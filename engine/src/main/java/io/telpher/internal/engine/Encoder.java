@@ -58,7 +58,7 @@ final class Encoder {
             offset = pieces.offset(piece) + inside;
             n = Math.min(n, rest);
         }
-        n = Math.min(n, s.lane.maxPayload());
+        n = Math.min(n, s.room());
         int inline = 0;
         if (n <= Frame.INLINE_MAX) {
             inline = (int) n;
@@ -135,7 +135,7 @@ final class Encoder {
                 skip = 0;
             }
         }
-        op.gather(at, staging, table, n);
+        gather(op, s, at, staging, table, n);
         staged(s, staging, (int) (table + n));
         s.start(Frame.WRITE_PIECES, flags, count, s.payloadLength, op.token());
         s.set(Frame.A, Frame.region(memory.region(), memory.generation()));
@@ -212,7 +212,7 @@ final class Encoder {
 
     /// Cuts the next frame for an operation of the peer: data of a send, or an answer to a read.
     long data(Operation op, LaneState s, long at, long limit) {
-        long n = payload(op, s, at, Math.min(limit, s.lane.maxPayload()));
+        long n = payload(op, s, at, Math.min(limit, s.room()));
         s.start(Frame.DATA, 0, 0, s.payloadLength, op.peerToken);
         s.set(Frame.A, op.streamBase + at);
         s.set(Frame.B, op.length);
@@ -317,9 +317,20 @@ final class Encoder {
         }
         MemorySegment staging = s.staging(arena);
         int n = (int) Math.min(most, s.stagingBytes());
-        op.gather(at, staging, 0, n);
+        gather(op, s, at, staging, 0, n);
         staged(s, staging, n);
         return n;
+    }
+
+    /// Copies bytes of the operation, or leaves that to a GPU.
+    private static void gather(
+            Operation op, LaneState s, long at, MemorySegment into, int offset, long n) {
+        OutboundStaging.StagedFrame cutting = s.cutting;
+        if (cutting != null) {
+            cutting.fill(at, offset, n);
+        } else {
+            op.gather(at, into, offset, n);
+        }
     }
 
     private static void staged(LaneState s, MemorySegment staging, int length) {

@@ -154,7 +154,7 @@ final class Endings {
 
     /// Ends a revoked operation if nothing has to be waited for any more.
     void tryFinish(Operation op, boolean force) {
-        if (op.state() != Operation.ENDING || !op.letGo || op.copying) {
+        if (op.state() != Operation.ENDING || !op.letGo || op.copying || op.copies > 0) {
             return;
         }
         boolean quiet = op.unconfirmed == 0 && !op.asking;

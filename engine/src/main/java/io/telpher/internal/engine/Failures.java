@@ -33,6 +33,19 @@ final class Failures {
         };
     }
 
+    /// @return why a copy from or to a region failed: a device's driver, or memory that is not
+    ///     accessible any more
+    static int ofMemory(RuntimeException e) {
+        return e instanceof TelpherException ? Connection.FAILED : Connection.STALE;
+    }
+
+    /// @return the same for people
+    static String memoryDetail(RuntimeException e) {
+        return e instanceof TelpherException
+                ? String.valueOf(e.getMessage())
+                : "the local memory is not accessible: " + e.getMessage();
+    }
+
     /// @return the state in which an operation with this reason ends
     static TransferState state(int reason) {
         return switch (reason) {

@@ -69,12 +69,12 @@ final class GpuMemory implements RegionMemory {
     public void copyOut(long at, MemorySegment into, long offset, long bytes) {
         if (into.isNative()) {
             MemorySegment to = into.asSlice(offset, bytes);
-            copy(to.address(), memory.address() + at, bytes);
+            gpu.copy(to.address(), memory.address() + at, bytes);
             return;
         }
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment staging = arena.allocate(Math.max(1, bytes));
-            copy(staging.address(), memory.address() + at, bytes);
+            gpu.copy(staging.address(), memory.address() + at, bytes);
             MemorySegment.copy(staging, 0, into, offset, bytes);
         }
     }
@@ -83,13 +83,13 @@ final class GpuMemory implements RegionMemory {
     public void copyIn(long at, MemorySegment from, long offset, long bytes) {
         if (from.isNative()) {
             MemorySegment source = from.asSlice(offset, bytes);
-            copy(memory.address() + at, source.address(), bytes);
+            gpu.copy(memory.address() + at, source.address(), bytes);
             return;
         }
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment staging = arena.allocate(Math.max(1, bytes));
             MemorySegment.copy(from, offset, staging, 0, bytes);
-            copy(memory.address() + at, staging.address(), bytes);
+            gpu.copy(memory.address() + at, staging.address(), bytes);
         }
     }
 
@@ -98,21 +98,8 @@ final class GpuMemory implements RegionMemory {
         if ((memory.address() + at & 7) != 0) {
             return false;
         }
-        try {
-            gpu.update(memory.address() + at, kind == CounterUpdate.Kind.ADD, value);
-        } catch (TelpherException e) {
-            throw new IllegalStateException(e.getMessage(), e);
-        }
+        gpu.update(memory.address() + at, kind == CounterUpdate.Kind.ADD, value);
         return true;
-    }
-
-    /// What the driver refuses is to frames what a closed arena is: this memory does not work.
-    private void copy(long to, long from, long bytes) {
-        try {
-            gpu.copy(to, from, bytes);
-        } catch (TelpherException e) {
-            throw new IllegalStateException(e.getMessage(), e);
-        }
     }
 
     @Override

@@ -1,9 +1,12 @@
 package io.telpher.internal.engine;
 
 import io.telpher.Connection;
+import io.telpher.TelpherException;
+import io.telpher.internal.memory.Raw;
 import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Placement;
 import io.telpher.spi.Receiver;
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import org.jspecify.annotations.Nullable;
 
@@ -21,12 +24,17 @@ final class Inbound implements Receiver {
     private final Refusals refusals;
     final Tails tails;
     private final Announcements announcements;
+    final InboundStaging staging;
     private long lastConfirm;
 
-    Inbound(ConnectionCore connection, LaneState lane) {
+    /// Sequenced frames that have come in, applied or not.
+    private long arrived;
+
+    Inbound(ConnectionCore connection, LaneState lane, Arena arena) {
         this.connection = connection;
         this.lane = lane;
-        this.placing = new Placing(connection);
+        this.staging = new InboundStaging(connection, lane, arena);
+        this.placing = new Placing(connection, staging);
         this.refusals = new Refusals(connection, lane);
         this.tails = new Tails(connection, lane, placing, refusals);
         this.announcements = new Announcements(connection, lane, refusals);
@@ -36,7 +44,7 @@ final class Inbound implements Receiver {
     public boolean begin(MemorySegment h, long at, Placement placement) {
         int type = Frame.type(h, at);
         int length = Frame.length(h, at);
-        if (length < 0 || length > lane.lane.maxPayload()) {
+        if (length < 0 || (length > lane.lane.maxPayload() && placement.lent() == null)) {
             return false;
         }
         long confirm = Frame.field(h, at, Frame.CONFIRM);
@@ -66,6 +74,7 @@ final class Inbound implements Receiver {
     /// The lane ends: a frame that has only come in part is forgotten.
     void abandon() {
         placing.abandon();
+        staging.close();
         tails.giveCredit();
     }
 
@@ -75,15 +84,50 @@ final class Inbound implements Receiver {
         int length = Frame.length(h, at);
         lane.framesReceived++;
         lane.bytesReceived += length + Frame.inlined(h, at);
+        boolean sequenced = type < Frame.FIRST_UNSEQUENCED;
+        if (sequenced) {
+            lane.sequence = ++arrived;
+        }
         apply(h, at, p, pAt, placement, type, length);
-        if (type < Frame.FIRST_UNSEQUENCED) {
+        if (sequenced) {
             // Only now: another thread may confirm it at once, which says that its bytes are there
             // and that a refusal is held.
-            lane.countReceived();
+            lane.received(staging.applied(arrived));
             lane.unreportedBytes += length;
             if ((Frame.flags(h, at) & Frame.URGENT) != 0) {
                 lane.urgent = true;
             }
+        }
+    }
+
+    /// Applies the frames whose copies have ended, as far as none before them is missing.
+    void settle() {
+        InboundStaging.Landing landing;
+        while ((landing = staging.poll()) != null) {
+            lane.sequence = landing.sequence();
+            Operation op = landing.op();
+            if (op != null) {
+                dataLanded(landing, op);
+            } else if (landing.failure != null) {
+                refusals.refuse(Raw.ALL, landing.header, Connection.FAILED, false, 0, 0);
+            }
+            staging.recycle(landing);
+            lane.received(staging.applied(arrived));
+        }
+    }
+
+    private void dataLanded(InboundStaging.Landing landing, Operation op) {
+        connection.lock.lock();
+        try {
+            boolean wanted = isWanted(Raw.ALL, landing.header, op);
+            dataCame(
+                    Raw.ALL,
+                    landing.header,
+                    landing.length(),
+                    op,
+                    wanted ? 0 : Connection.CANCELLED);
+        } finally {
+            connection.lock.unlock();
         }
     }
 
@@ -130,6 +174,13 @@ final class Inbound implements Receiver {
             reason = Connection.STALE;
         }
         boolean inline = (flags & Frame.INLINE) != 0;
+        if (staging.isPlaced()) {
+            if (reason != 0 || found == null) {
+                staging.abandon();
+            } else {
+                reason = staging.land(h, at, p, pAt, length, found, Frame.field(h, at, Frame.C));
+            }
+        }
         boolean buffered = length > 0 && placement.mode() == Placement.Mode.BUFFER;
         if (reason == 0 && found != null && (inline || buffered)) {
             // The region's close takes this lane's poll token after marking it: it is either closed
@@ -199,51 +250,65 @@ final class Inbound implements Receiver {
     private void endData(
             MemorySegment h, long at, MemorySegment p, long pAt, int length, Placement placement) {
         Operation op = placing.target;
-        int reason = placing.reason;
+        boolean placed = staging.isPlaced();
+        boolean buffered = length > 0 && placement.mode() == Placement.Mode.BUFFER;
+        boolean lands = false;
         placing.arrived();
-        SpinLock lock = connection.lock;
-        lock.lock();
+        connection.lock.lock();
         try {
-            boolean ends = (Frame.flags(h, at) & Frame.COUNTED) != 0;
-            if (ends) {
-                connection.outbound.credits.readAnswered();
-            }
-            if (reason == 0
-                    && (op == null
-                            || !op.isPending()
-                            || op.token() != Frame.field(h, at, Frame.TRANSFER)
-                            || placement.discarded())) {
+            int reason = placing.reason;
+            if (reason == 0 && (placement.discarded() || !isWanted(h, at, op))) {
                 reason = Connection.CANCELLED;
             }
-            if (reason == 0 && op != null) {
-                if (length > 0 && placement.mode() == Placement.Mode.BUFFER) {
-                    try {
-                        op.scatter(Frame.field(h, at, Frame.A), p, pAt, length);
-                    } catch (IllegalStateException e) {
-                        connection.endings.revokeLater(
-                                op, Connection.STALE, "the local memory is not accessible");
-                        reason = Connection.CANCELLED;
-                    }
+            lands = placed && reason == 0 && op != null;
+            if (lands && op != null) {
+                staging.land(h, at, p, pAt, length, op);
+            } else {
+                if (buffered && reason == 0 && op != null) {
+                    reason = scatter(op, Frame.field(h, at, Frame.A), p, pAt, length);
                 }
-                if (reason == 0) {
-                    op.received += length;
-                    if (op.kind == Operation.Kind.RECEIVE) {
-                        op.expected = Frame.field(h, at, Frame.B);
-                    } else {
-                        op.expected = op.length;
-                    }
-                    if (op.received == op.expected && op.claimed > op.received) {
-                        connection.violated("more data than it said");
-                    } else if (op.received == op.expected) {
-                        connection.endings.finish(op, Connection.DONE);
-                    }
-                }
-            }
-            if (reason != 0) {
-                refusals.refuseLocked(h, at, reason, 0, 0);
+                dataCame(h, at, length, op, reason);
             }
         } finally {
-            lock.unlock();
+            connection.lock.unlock();
+        }
+        if (lands) {
+            staging.start(Frame.field(h, at, Frame.A));
+        } else if (placed) {
+            staging.abandon();
+        }
+    }
+
+    private static boolean isWanted(MemorySegment h, long at, @Nullable Operation op) {
+        return op != null && op.isPending() && op.token() == Frame.field(h, at, Frame.TRANSFER);
+    }
+
+    private int scatter(Operation op, long position, MemorySegment p, long pAt, int length) {
+        try {
+            op.scatter(position, p, pAt, length);
+            return 0;
+        } catch (IllegalStateException | TelpherException e) {
+            connection.endings.revokeLater(op, Failures.ofMemory(e), Failures.memoryDetail(e));
+            return Connection.CANCELLED;
+        }
+    }
+
+    /// Data is in its place, or will not be taken. Under the lock.
+    private void dataCame(
+            MemorySegment h, long at, int length, @Nullable Operation op, int reason) {
+        if ((Frame.flags(h, at) & Frame.COUNTED) != 0) {
+            connection.outbound.credits.readAnswered();
+        }
+        if (reason != 0 || op == null) {
+            refusals.refuseLocked(h, at, reason, 0, 0);
+            return;
+        }
+        op.received += length;
+        op.expected = op.kind == Operation.Kind.RECEIVE ? Frame.field(h, at, Frame.B) : op.length;
+        if (op.received == op.expected && op.claimed > op.received) {
+            connection.violated("more data than it said");
+        } else if (op.received == op.expected) {
+            connection.endings.finish(op, Connection.DONE);
         }
     }
 }

@@ -105,8 +105,12 @@ final class LaneKeeper {
             if (s.closed) {
                 return 0;
             }
+            int room = s.inbound.staging.room(BATCH);
+            if (room == 0) {
+                return 0; // until a GPU has emptied a buffer
+            }
             s.inbound.want(into);
-            n = s.lane.poll(s.inbound, BATCH);
+            n = s.lane.poll(s.inbound, room);
             if (n > 0 && s.parked) {
                 Watch.unpark(s);
                 woken = true;
@@ -215,7 +219,11 @@ final class LaneKeeper {
                 // A refusal was published before the confirmation that covers it: take it in first.
                 int more;
                 do {
-                    more = s.lane.poll(s.inbound, BATCH);
+                    int room = s.inbound.staging.room(BATCH);
+                    if (room == 0) {
+                        return taken;
+                    }
+                    more = s.lane.poll(s.inbound, room);
                     taken += Math.max(more, 0);
                 } while (more > 0);
                 confirmed(s, upTo);
@@ -338,8 +346,7 @@ final class LaneKeeper {
         boolean buried = false;
         for (LaneState s : lanes.all()) {
             if (s.dead && !s.closed) {
-                close(s);
-                buried = true;
+                buried |= close(s);
             }
         }
         lock.lock();
@@ -353,19 +360,27 @@ final class LaneKeeper {
         }
     }
 
-    /// Closes a lane under both tokens.
-    void close(LaneState s) {
+    /// Closes a lane under both tokens, unless GPUs are copying from or to its memory: the last
+    /// that ends has it closed.
+    ///
+    /// @return whether it is closed
+    boolean close(LaneState s) {
         s.sendToken.take();
         s.pollToken.take();
         try {
             if (!s.closed) {
+                if (s.copies.get() > 0) {
+                    return false;
+                }
                 s.closed = true;
                 s.encoded = false;
                 s.payloadOwner = null;
+                takeBack(s);
                 // Under the poll token as arming is: a descriptor that is closed while it is
                 // watched would stay in the tables, and its number may be another lane's soon.
                 s.inbound.abandon();
                 try {
+                    s.out.close();
                     connection.unwatch(s);
                     s.lane.close();
                 } catch (RuntimeException e) {
@@ -377,9 +392,34 @@ final class LaneKeeper {
                     Events.laneDied(connection, s, death);
                 }
             }
+            return true;
         } finally {
             s.pollToken.giveBack();
             s.sendToken.giveBack();
+        }
+    }
+
+    private void takeBack(LaneState s) {
+        lock.lock();
+        try {
+            s.out.takeBack();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /// A GPU does not copy any more from or to a lane's memory.
+    void copied(LaneState s) {
+        if (s.copies.decrementAndGet() == 0 && s.dead) {
+            burials = true;
+        }
+    }
+
+    /// A copy into this side's memory has ended. Under the poll token.
+    void landed(LaneState s) {
+        s.inbound.settle();
+        if (!s.closed && s.lane.confirmsNatively()) {
+            confirmNow(s); // the far side waits for the buffer
         }
     }
 

@@ -8,8 +8,9 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
-import java.util.ArrayDeque;
 import java.util.Arrays;
+import java.util.TreeSet;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 
 /// What the engine knows of one lane: its two tokens, what was sent and not confirmed yet, and how
@@ -56,6 +57,13 @@ final class LaneState {
     /// Address of the header of the frame that is encoded.
     final long header;
     private @Nullable MemorySegment staging;
+
+    /// The frame that is being cut for a GPU to fill, or null.
+    OutboundStaging.@Nullable StagedFrame cutting;
+
+    /// Frames whose payload GPUs copy out.
+    final OutboundStaging out;
+
     MemorySegment payload = MemorySegment.NULL;
     long payloadOffset;
     int payloadLength;
@@ -91,13 +99,17 @@ final class LaneState {
     long rateSince;
 
     /// Sequences that were refused while the peer has not confirmed that it knows.
-    final ArrayDeque<Long> held = new ArrayDeque<>(0);
+    final TreeSet<Long> held = new TreeSet<>();
 
     volatile int heldCount;
     boolean ackDue;
 
     // --- written under the poll token
     private long received;
+
+    /// Number of the sequenced frame that is being handled.
+    long sequence;
+
     volatile long reported;
     long framesReceived;
     long bytesReceived;
@@ -135,6 +147,10 @@ final class LaneState {
     long stalls;
     boolean stalled;
 
+    /// Copies by GPUs from or to memory of this lane's, and whoever prepares such memory: it is
+    /// not closed before that has ended.
+    final AtomicInteger copies = new AtomicInteger();
+
     // --- life
     volatile boolean dead;
     volatile @Nullable String death;
@@ -171,9 +187,9 @@ final class LaneState {
         return (long) RECEIVED.getAcquire(this);
     }
 
-    /// Counts a sequenced frame. Under the poll token.
-    void countReceived() {
-        RECEIVED.setRelease(this, received + 1);
+    /// So many sequenced frames were handled, and all before them. Under the poll token.
+    void received(long count) {
+        RECEIVED.setRelease(this, count);
     }
 
     LaneState(ConnectionCore connection, Lane lane, int index, Arena arena) {
@@ -183,7 +199,8 @@ final class LaneState {
         this.sendToken = new Token(platform);
         this.pollToken = new Token(platform);
         this.header = arena.allocate(Lane.HEADER, Lane.HEADER).address();
-        this.inbound = new Inbound(connection, this);
+        this.out = new OutboundStaging(connection, this, arena);
+        this.inbound = new Inbound(connection, this, arena);
         Arrays.fill(kinds, Sent.NOP);
         this.heardAt = platform.nanoTime();
     }
@@ -203,7 +220,11 @@ final class LaneState {
         Frame.set(Raw.ALL, header, field, value);
     }
 
+    /// Where a payload is put together: the buffer that a GPU is to fill, or the lane's own.
     MemorySegment staging(Arena arena) {
+        if (cutting != null) {
+            return cutting.buffer();
+        }
         MemorySegment s = staging;
         if (s == null) {
             s = arena.allocate(Math.min(STAGING, lane.maxPayload()), 64);
@@ -213,7 +234,12 @@ final class LaneState {
     }
 
     int stagingBytes() {
-        return Math.min(STAGING, lane.maxPayload());
+        return cutting != null ? cutting.room() : Math.min(STAGING, lane.maxPayload());
+    }
+
+    /// Most bytes of a frame's payload.
+    int room() {
+        return cutting != null ? cutting.room() : lane.maxPayload();
     }
 
     boolean windowFull() {
@@ -311,8 +337,7 @@ final class LaneState {
     /// How far the peer may be told that its frames were applied: not past a refusal that it may
     /// not know of.
     long reportable() {
-        Long first = held.peekFirst();
-        return first == null ? received() : Math.min(received(), first - 1);
+        return held.isEmpty() ? received() : Math.min(received(), held.first() - 1);
     }
 
     /// Turns the frame that the lane has not taken into an empty one. Under the send token.

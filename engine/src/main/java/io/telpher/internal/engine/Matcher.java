@@ -353,10 +353,9 @@ final class Matcher {
     private int deliver(Operation op, MemorySegment from, long at, long length) {
         try {
             op.scatter(0, from, at, length);
-        } catch (IllegalStateException e) {
+        } catch (IllegalStateException | TelpherException e) {
             op.peerEnded = true;
-            connection.endings.revokeLater(
-                    op, Connection.STALE, "the local memory is not accessible: " + e.getMessage());
+            connection.endings.revokeLater(op, Failures.ofMemory(e), Failures.memoryDetail(e));
             return Connection.CANCELLED;
         }
         op.received = length;

@@ -7,7 +7,6 @@ import io.telpher.TelpherException;
 import io.telpher.internal.observe.Log;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.Windows;
-import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
 /// What this side does to the peer's memory by itself: short copies at once, longer ones as
@@ -20,10 +19,6 @@ import org.jspecify.annotations.Nullable;
 final class OneSided {
     /// Result of [#copyNow]: it has to be posted as an operation.
     static final int NOT_NOW = -200;
-
-    /// How long the end of a connection waits for what GPUs are copying for it: far more than a
-    /// part of a transfer takes.
-    private static final Duration COPIES_LIMIT = Duration.ofSeconds(10);
 
     /// Between two looks at regions that the peer may have closed.
     private static final long LOOK = 500_000_000;
@@ -83,10 +78,11 @@ final class OneSided {
     }
 
     private void awaitCopies() {
-        Deadline deadline = connection.platform.in(COPIES_LIMIT);
-        for (int round = 0; isCopying() && !deadline.passed(); round++) {
-            int unused = pollDevices();
-            takeCopied();
+        DeviceQueues devices = connection.devices;
+        Deadline deadline = connection.platform.in(DeviceQueues.LIMIT);
+        for (int round = 0; devices.isBusy() && !deadline.passed(); round++) {
+            int unused = devices.poll();
+            devices.takeUp();
             connection.platform.pause(round);
         }
     }
@@ -97,28 +93,7 @@ final class OneSided {
 
     /// Whether sends wait for [#store].
     boolean hasWork() {
-        Direct windows = direct;
-        return stores.isFilled() || (windows != null && windows.devices.hasEnded());
-    }
-
-    /// Whether GPUs are copying: nobody but a poll learns of their end.
-    boolean isCopying() {
-        Direct windows = direct;
-        return windows != null && windows.devices.isBusy();
-    }
-
-    /// Lets GPUs that copy move on.
-    ///
-    /// @return whether some have ended
-    int pollDevices() {
-        Direct windows = direct;
-        return windows == null ? 0 : windows.devices.poll();
-    }
-
-    /// Does what waits for a thread without lock and tokens.
-    void work() {
-        takeCopied();
-        store();
+        return stores.isFilled();
     }
 
     /// Tries a short copy without an operation.
@@ -212,29 +187,22 @@ final class OneSided {
         conclude(op, result, "");
     }
 
-    /// Takes up what GPUs have copied: launches the next parts, or goes on with the operations.
-    /// Without lock and tokens.
-    private void takeCopied() {
+    /// A GPU has copied a part of an operation: launches the next one, or goes on with the
+    /// operation. Without lock and tokens.
+    void copied(DeviceJob job) {
+        Operation op = job.op;
+        String failure = job.failure;
         Direct windows = direct;
-        DeviceJob job = windows == null ? null : windows.devices.takeEnded();
-        while (job != null && windows != null) {
-            DeviceJob after = job.next; // the job may be launched again at once
-            Operation op = job.op;
-            String failure = job.failure;
-            job.next = null;
-            if (failure == null) {
-                op.copied += job.bytes;
-            }
-            int result = failure == null ? Connection.DONE : Connection.FAILED;
-            if (failure == null && op.copied < op.length) {
+        int result = failure == null ? Connection.DONE : Connection.FAILED;
+        if (failure == null) {
+            op.copied += job.bytes;
+            if (op.copied < op.length && windows != null) {
                 boolean goesOn = op.goOn() && !connection.isOver();
                 result = goesOn ? runPart(windows, op) : Connection.TIMED_OUT;
             }
-            if (result != DeviceCopies.LAUNCHED) {
-                conclude(op, result, failure == null ? "" : failure);
-            }
-            windows.devices.handled();
-            job = after;
+        }
+        if (result != DeviceCopies.LAUNCHED) {
+            conclude(op, result, failure == null ? "" : failure);
         }
     }
 
@@ -399,7 +367,7 @@ final class OneSided {
 
     /// Stores what waits to be stored, without lock and tokens. The progress thread, which serves
     /// all connections, leaves long copies to another thread.
-    private void store() {
+    void store() {
         Operation op;
         int generation = 0;
         lock.lock();

@@ -1,6 +1,8 @@
 package io.telpher.internal.engine;
 
 import io.telpher.CounterUpdate;
+import io.telpher.Device;
+import io.telpher.DeviceMemory;
 import io.telpher.MemorySlices;
 import io.telpher.RemoteMemory;
 import io.telpher.RemoteQuiet;
@@ -136,6 +138,9 @@ final class Operation implements Window.Guard {
 
     /// A thread or a device is copying through a window right now.
     boolean copying;
+
+    /// Copies by devices that are under way from or to its memory, for frames.
+    int copies;
 
     /// Bytes that a device has copied; touched by whoever has to do with `copying`.
     long copied;
@@ -298,6 +303,29 @@ final class Operation implements Window.Guard {
         return (region != null || localPieces != null) && length > 0 && !regionAt(0).isHost();
     }
 
+    /// The device whose memory holds a position of the stream, or null for host memory, and where
+    /// there is none.
+    @Nullable Device deviceAt(long at) {
+        if ((region == null && localPieces == null) || at >= length) {
+            return null;
+        }
+        DeviceMemory memory = regionAt(at).deviceMemory();
+        return memory == null ? null : memory.device();
+    }
+
+    /// How many bytes from a position of the stream on lie on one device, at most so many.
+    long onDevice(Device device, long at, long most) {
+        if (localPieces == null) {
+            return Math.min(length - at, most);
+        }
+        long end = Math.min(length, at + most);
+        long to = at;
+        while (to < end && device.equals(deviceAt(to))) {
+            to += contiguous(to);
+        }
+        return Math.min(to, end) - at;
+    }
+
     /// Where a position of the stream lies in its region.
     long offsetAt(long at) {
         MemorySlices pieces = localPieces;
@@ -389,6 +417,7 @@ final class Operation implements Window.Guard {
         unconfirmed = 0;
         confirmedBytes = 0;
         copying = false;
+        copies = 0;
         copied = 0;
         abortOwed = false;
         letGo = false;

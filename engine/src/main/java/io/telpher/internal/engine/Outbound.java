@@ -1,6 +1,7 @@
 package io.telpher.internal.engine;
 
 import io.telpher.Connection;
+import io.telpher.TelpherException;
 import io.telpher.internal.memory.Raw;
 import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Lane;
@@ -147,6 +148,7 @@ final class Outbound {
                 || s.pongDue
                 || (first && (urgentWork.isSet() || shortQueue.isFilled()))
                 || (bulkQueue.isFilled() && lanes.carriesBulk(s))
+                || s.out.isWaiting()
                 || resending.hasWork();
     }
 
@@ -228,12 +230,37 @@ final class Outbound {
             }
         }
         while (!s.windowFull() && (op = bulkQueue.peek()) != null && lanes.carriesBulk(s)) {
-            if (encode(op, s, bulkQueue)) {
+            if (s.out.takes(op)) {
+                if (!s.out.hasRoom()) {
+                    break;
+                }
+                stage(op, s); // as many as there are buffers: GPUs fill them at the same time
+            } else if (encode(op, s, bulkQueue)) {
                 confirm(s);
                 return true;
             }
         }
-        return false;
+        if (s.windowFull() || !s.out.next()) {
+            return false;
+        }
+        confirm(s);
+        return true;
+    }
+
+    /// Cuts a frame of a bulk operation whose bytes a GPU copies out.
+    private void stage(Operation op, LaneState s) {
+        OutboundStaging.StagedFrame frame = s.out.claim(op);
+        s.cutting = frame;
+        boolean kept = false;
+        try {
+            kept = encode(op, s, bulkQueue);
+        } finally {
+            s.cutting = null;
+            Encoder.noPayload(s);
+            if (!kept) {
+                s.out.abandon(frame);
+            }
+        }
     }
 
     /// Whether the peer may not have heard yet what was notified over a lane that has died: what is
@@ -300,11 +327,10 @@ final class Outbound {
     private boolean encode(Operation op, LaneState s, OperationQueue queue) {
         try {
             return encodeStage(op, s, queue);
-        } catch (IllegalStateException e) {
+        } catch (IllegalStateException | TelpherException e) {
             // The caller closed the arena under its registered memory.
             queue.removeFirst();
-            connection.endings.revokeLater(
-                    op, Connection.STALE, "the local memory is not accessible: " + e.getMessage());
+            connection.endings.revokeLater(op, Failures.ofMemory(e), Failures.memoryDetail(e));
             return false;
         }
     }
@@ -402,20 +428,32 @@ final class Outbound {
             return false;
         }
         long at = op.sent;
-        long n = cut(op, s, at, op.length - at);
+        OutboundStaging.StagedFrame staged = s.cutting;
+        long most = op.length - at;
+        long n = cut(op, s, at, staged == null ? most : staged.most(at, most));
         op.sent += n;
         op.started = true;
         if (read) {
             credits.readSent();
         }
-        remember(s, read ? LaneState.Sent.READ : LaneState.Sent.DATA, op, at, n);
+        advance(op, s, queue, at, n);
+        if (staged != null) {
+            s.out.keep(staged, op, at, n);
+        } else {
+            remember(s, read ? LaneState.Sent.READ : LaneState.Sent.DATA, op, at, n);
+        }
+        return true;
+    }
+
+    /// A frame was cut from an operation's data: what comes next of it.
+    private void advance(Operation op, LaneState s, OperationQueue queue, long at, long n) {
         if (op.sent < op.length) {
             op.quantum += n;
             if (op.quantum >= QUANTUM) {
                 op.quantum = 0;
                 queue.rotate();
             }
-            return true;
+            return;
         }
         if (op.kind == Operation.Kind.WRITE
                 && op.hasTail()
@@ -426,7 +464,7 @@ final class Outbound {
             s.addFlags(Frame.COUNTED);
             op.carrier = s;
             op.stage = Operation.Stage.TAIL;
-            return true;
+            return;
         }
         markLast(op, s);
         if (op.kind == Operation.Kind.SERVE) {
@@ -434,7 +472,6 @@ final class Outbound {
         }
         queue.removeFirst();
         op.stage = Operation.Stage.WAIT;
-        return true;
     }
 
     /// Marks the frame that ends the data of an operation.

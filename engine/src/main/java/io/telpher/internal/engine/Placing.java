@@ -1,6 +1,8 @@
 package io.telpher.internal.engine;
 
 import io.telpher.Connection;
+import io.telpher.Device;
+import io.telpher.DeviceMemory;
 import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Placement;
 import java.lang.foreign.MemorySegment;
@@ -11,6 +13,7 @@ import org.jspecify.annotations.Nullable;
 /// the frame is applied. Guarded by the lane's poll token.
 final class Placing {
     private final ConnectionCore connection;
+    private final InboundStaging staging;
 
     /// 0, or why the frame is refused.
     int reason;
@@ -27,8 +30,9 @@ final class Placing {
     private long claimantToken;
     private int claim;
 
-    Placing(ConnectionCore connection) {
+    Placing(ConnectionCore connection, InboundStaging staging) {
         this.connection = connection;
+        this.staging = staging;
     }
 
     /// Says where the payload of a frame goes, if it has one.
@@ -50,8 +54,12 @@ final class Placing {
                     long offset = Frame.field(h, at, Frame.C);
                     if (!fits(offset, bytes, found.size())) {
                         reason = Connection.DENIED;
+                    } else if (length > 0 && found.isHost()) {
+                        placement.into(found.segment(), offset, found);
                     } else if (length > 0) {
-                        into(placement, found, offset, found);
+                        // A tail that follows on this lane must find the bytes there.
+                        boolean late = (Frame.flags(h, at) & Frame.COUNTED) == 0;
+                        stage(placement, device(found), found, late ? length : 0);
                     }
                 }
                 region = found;
@@ -97,13 +105,19 @@ final class Placing {
         return true;
     }
 
-    /// Straight to its place, or into the lane's buffer where the host cannot write the place.
-    private static void into(Placement placement, RegionImpl region, long offset, Object owner) {
-        if (region.isHost()) {
-            placement.into(region.segment(), offset, owner);
-        } else {
+    /// Where a payload goes that is a device's: what is long waits in a buffer of its own while the
+    /// device copies it.
+    private void stage(Placement placement, @Nullable Device by, Object owner, int length) {
+        if (by == null
+                || length <= Outbound.EAGER
+                || !staging.place(placement, by, owner, length)) {
             placement.buffer();
         }
+    }
+
+    private static @Nullable Device device(RegionImpl region) {
+        DeviceMemory memory = region.deviceMemory();
+        return memory == null ? null : memory.device();
     }
 
     static boolean fits(long offset, long length, long size) {
@@ -156,10 +170,12 @@ final class Placing {
                 if (length == 0) {
                     return;
                 }
-                if (op.contiguous(position) >= length) {
-                    into(placement, op.regionAt(position), op.offsetAt(position), op);
+                Device by = op.deviceAt(position);
+                if (by == null && op.contiguous(position) >= length) {
+                    placement.into(op.regionAt(position).segment(), op.offsetAt(position), op);
                 } else {
-                    placement.buffer();
+                    boolean alone = by != null && op.onDevice(by, position, length) == length;
+                    stage(placement, by, op, alone ? length : 0);
                 }
             }
         } finally {

@@ -118,6 +118,7 @@ final class Pump {
             }
             s.blocked = false;
             s.dirty = false;
+            s.out.letGo();
             // An encoded frame that the lane has not taken yet may be what lies there.
             s.staged &= s.encoded;
         }
@@ -143,6 +144,7 @@ final class Pump {
                 } finally {
                     lock.unlock();
                 }
+                s.out.start();
                 if (!s.encoded) {
                     break;
                 }
@@ -155,6 +157,7 @@ final class Pump {
             if (result == Lane.FULL) {
                 int flushed = lane.flush();
                 if (flushed == Lane.OK) {
+                    s.out.letGo();
                     // Room again: offer the frame once more.
                     if (give(s) == Lane.OK) {
                         taken(s);
@@ -172,6 +175,7 @@ final class Pump {
             }
             s.dirty = false;
             s.staged = false;
+            s.out.letGo();
         }
         return seen;
     }
@@ -180,6 +184,7 @@ final class Pump {
     private static void taken(LaneState s) {
         s.encoded = false;
         s.dirty = true;
+        s.out.taken();
         s.framesSent++;
         s.bytesSent += s.payloadLength + Frame.inlined(Raw.ALL, s.header);
     }

@@ -55,7 +55,7 @@ final class Refusals {
     /// The confirmation of this lane stays behind the refused frame until the peer has said
     /// `KNOWN`: a confirmation can never overtake a refusal, whichever lanes they take.
     private ControlFrame refusal(MemorySegment h, long at, int reason) {
-        long sequence = lane.received() + 1;
+        long sequence = lane.sequence;
         if (lane.held.size() > 4 * LaneState.WINDOW) {
             connection.violated("refusals that it does not take notice of");
         }
@@ -69,7 +69,7 @@ final class Refusals {
                                 Frame.field(h, at, Frame.TRANSFER))
                         .with(Frame.A, lane.index)
                         .with(Frame.B, sequence);
-        lane.held.addLast(sequence);
+        lane.held.add(sequence);
         lane.heldCount = lane.held.size();
         return frame;
     }

@@ -155,8 +155,6 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
             if (bytes > 0) {
                 copy.run();
             }
-        } catch (IllegalStateException e) {
-            throw e.getCause() instanceof TelpherException cause ? cause : e;
         } finally {
             exit();
         }

@@ -26,17 +26,20 @@ sealed interface RegionMemory permits HostMemory, GpuMemory {
     /// Copies bytes of the region into host memory.
     ///
     /// @throws IllegalStateException when the memory is not accessible any more
+    /// @throws io.telpher.TelpherException when a device's driver fails
     void copyOut(long at, MemorySegment into, long offset, long bytes);
 
     /// Copies host memory into the region.
     ///
     /// @throws IllegalStateException when the memory is not accessible any more
+    /// @throws io.telpher.TelpherException when a device's driver fails
     void copyIn(long at, MemorySegment from, long offset, long bytes);
 
     /// Changes a 64-bit word, with release semantics.
     ///
     /// @return whether its address is a multiple of 8
     /// @throws IllegalStateException when the memory is not accessible any more
+    /// @throws io.telpher.TelpherException when a device's driver fails
     boolean update(long at, CounterUpdate.Kind kind, long value);
 
     /// Makes a GPU able to copy from and to these bytes. Blocks; once for each GPU.

@@ -158,7 +158,9 @@ final class Reports {
                     ? "the reader gave up"
                     : "the peer's receive was cancelled";
         }
-        return "";
+        return reason == Connection.FAILED
+                ? "a device of the peer could not copy it; its log says why"
+                : "";
     }
 
     void truncated(long token, TelpherException.Truncated error) {

@@ -1,6 +1,7 @@
 package io.telpher.internal.engine;
 
 import io.telpher.Connection;
+import io.telpher.TelpherException;
 import java.util.ArrayDeque;
 
 /// Sends again what a dead lane has not delivered. What is left of a lane that was fenced is taken
@@ -82,6 +83,13 @@ final class Resending {
         notes.forEach(outbound::notifyAgain);
     }
 
+    /// A frame was cut and not sent: goes out over another lane.
+    void add(Operation op, long offset, int length) {
+        filled.set();
+        outbound.touch();
+        resends.addLast(new Resend(LaneState.Sent.DATA, op, offset, length));
+    }
+
     /// Encodes the next frame that has to be made again, if this lane may carry it.
     ///
     /// @param leads whether it is the first live lane, which carries everything but bulk data
@@ -128,9 +136,8 @@ final class Resending {
             encodeAgain(op, r, s);
             s.resends++;
             return true;
-        } catch (IllegalStateException e) {
-            connection.endings.revokeLater(
-                    op, Connection.STALE, "the local memory is not accessible: " + e.getMessage());
+        } catch (IllegalStateException | TelpherException e) {
+            connection.endings.revokeLater(op, Failures.ofMemory(e), Failures.memoryDetail(e));
             dropped(op, r.kind, r.offset, r.length);
             op.unconfirmed--;
             connection.reports.confirmed(op, r.kind, 0);

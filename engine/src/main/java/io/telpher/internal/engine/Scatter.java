@@ -1,6 +1,8 @@
 package io.telpher.internal.engine;
 
 import io.telpher.Connection;
+import io.telpher.TelpherException;
+import io.telpher.internal.observe.Log;
 import io.telpher.internal.wire.Frame;
 import java.lang.foreign.MemorySegment;
 
@@ -14,8 +16,9 @@ final class Scatter {
         try {
             to.copyIn(offset, from, at, length);
             return 0;
-        } catch (IllegalStateException e) {
-            return Connection.STALE; // the owner closed the arena under its region
+        } catch (IllegalStateException | TelpherException e) {
+            Log.warning("bytes of a peer could not be copied to their place", e);
+            return Failures.ofMemory(e);
         }
     }
 

@@ -2,6 +2,8 @@ package io.telpher.internal.engine;
 
 import io.telpher.Connection;
 import io.telpher.CounterUpdate;
+import io.telpher.TelpherException;
+import io.telpher.internal.observe.Log;
 import io.telpher.internal.wire.Frame;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -160,8 +162,9 @@ final class Tails {
                             ? CounterUpdate.Kind.ADD
                             : CounterUpdate.Kind.SET;
             return found.memory().update(offset, kind, value) ? 0 : Connection.DENIED;
-        } catch (IllegalStateException e) {
-            return Connection.STALE;
+        } catch (IllegalStateException | TelpherException e) {
+            Log.warning("a counter could not be changed for a peer", e);
+            return Failures.ofMemory(e);
         }
     }
 

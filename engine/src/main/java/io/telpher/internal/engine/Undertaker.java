@@ -95,7 +95,10 @@ final class Undertaker {
         }
         for (LaneState s : lanes.all()) {
             s.dead = true;
-            attempt(() -> keeper.close(s), s.name());
+        }
+        Deadline copies = connection.platform.in(DeviceQueues.LIMIT);
+        for (LaneState s : lanes.all()) {
+            attempt(() -> close(s, copies), s.name());
         }
         attempt(connection.oneSided::close, "the windows");
         lock.lock();
@@ -118,6 +121,20 @@ final class Undertaker {
         buried = true;
         burying = null;
         connection.waiters.wake();
+    }
+
+    /// Closes a lane when GPUs have ended what they copy from or to its memory.
+    private void close(LaneState s, Deadline copies) {
+        for (int round = 0; !keeper.close(s); round++) {
+            if (copies.passed()) {
+                throw new TelpherException.TimedOut(
+                        "GPUs have not ended %d copies within %s; the memory stays theirs"
+                                .formatted(s.copies.get(), Failures.seconds(DeviceQueues.LIMIT)));
+            }
+            int unused = connection.devices.poll();
+            connection.devices.takeUp();
+            connection.platform.pause(round);
+        }
     }
 
     private void attempt(Runnable close, String what) {

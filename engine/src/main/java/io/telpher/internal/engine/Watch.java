@@ -50,7 +50,7 @@ final class Watch {
     }
 
     private boolean parkAll(Sources sources) {
-        if (connection.oneSided.isCopying()) {
+        if (connection.devices.isBusy()) {
             return false; // no event tells of the end of what GPUs copy
         }
         for (LaneState s : connection.lanes.all()) {

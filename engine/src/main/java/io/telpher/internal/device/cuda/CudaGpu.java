@@ -139,6 +139,11 @@ final class CudaGpu implements Gpu {
     }
 
     @Override
+    public Staging staging() {
+        return new Staging(tuning.stageBytes(), tuning.stageBuffers());
+    }
+
+    @Override
     public void update(long address, boolean add, long value) {
         CudaQueue by = queue();
         Awaited job = new Awaited();

@@ -41,6 +41,10 @@ import org.jspecify.annotations.Nullable;
 ///     streams; 0 for never
 /// @param gatherBytes `gather.bytes`: what is gathered goes out without waiting for the window
 ///     from this size on: then it pays for its launch
+/// @param stageBytes `stage.bytes`: size of a page-locked buffer for frames: 10 us over PCIe 5, so
+///     that the start of a copy is small beside it
+/// @param stageBuffers `stage.buffers`: how many a lane has in each direction: copy out, record,
+///     copy in and confirmation of one take as long as six or seven copies
 /// @param agentBytes `agent.bytes`: jobs of one piece up to this size, inside a GPU or between
 ///     GPUs, go to the [Agent] while few are under way; 0 for never. It takes a
 ///     multiprocessor's place while it is there, and whoever waits for the whole device waits
@@ -65,6 +69,8 @@ record Tuning(
         int engineStreams,
         long splitBytes,
         long gatherBytes,
+        int stageBytes,
+        int stageBuffers,
         long agentBytes,
         int agentWindow,
         long agentIdle,
@@ -91,6 +97,8 @@ record Tuning(
                 (int) number("engine.streams", 2, 1, 16),
                 number("engine.split", 0, 0, Long.MAX_VALUE),
                 number("gather.bytes", 4 << 20, 1, CopyQueue.LARGEST),
+                (int) number("stage.bytes", 512 << 10, 64 << 10, 1 << 20),
+                (int) number("stage.buffers", 8, 2, 64),
                 number("agent.bytes", 0, 0, 1 << 20),
                 (int) number("agent.window", 4, 1, 16),
                 number("agent.idle.us", 2_000, 1, 1_000_000),

@@ -25,7 +25,8 @@ import org.jspecify.annotations.Nullable;
 /// Greeting, 128 bytes, little-endian:
 ///
 /// ```text
-///  0 magic "TLSH"   4 version 1 (2)   6 size (2)   8 pid (4)   12 flags (4): 1 failed, 2 dumpable
+///  0 magic "TLSH"   4 version 1 (2)   6 size (2)   8 pid (4)   12 flags (4): 1 failed, 2 dumpable,
+///    4 understands shared payloads
 /// 16 incarnation (8)   24 PID namespace (8)   32 address of the cookie (8)   40 cookie (16)
 /// 56 data bytes of a ring (4)   60 regions in the table (4)   64 bytes of the hazard page (4)
 /// descriptors: inbound ring, table of regions, hazard page, doorbell
@@ -39,6 +40,7 @@ final class LinkSetup {
     private static final int VERDICT = 64;
     private static final int FAILED = 1;
     private static final int DUMPABLE = 2;
+    private static final int SHARES = 4;
     private static final int DESCRIPTORS = 4;
 
     private final ShmEndpoint endpoint;
@@ -67,7 +69,7 @@ final class LinkSetup {
     /// What the peer says about itself.
     ///
     /// @param pid in its own PID namespace
-    /// @param flags failed, dumpable
+    /// @param flags failed, dumpable, shares
     /// @param incarnation of its endpoint
     /// @param pidNamespace inode of its PID namespace
     /// @param cookieAddress where the cookie lies in its memory
@@ -81,6 +83,11 @@ final class LinkSetup {
             byte[] cookie) {
         boolean dumpable() {
             return (flags & DUMPABLE) != 0;
+        }
+
+        /// @return whether it takes in payloads that lie in memory which both share
+        boolean shares() {
+            return (flags & SHARES) != 0;
         }
     }
 
@@ -181,7 +188,7 @@ final class LinkSetup {
         boolean dumpable = Processes.prctl(Processes.PR_GET_DUMPABLE, 0) == 1;
         out.putInt(MAGIC).putShort((short) VERSION).putShort((short) GREETING);
         out.putInt(endpoint.host().pid());
-        out.putInt((failed ? FAILED : 0) | (dumpable ? DUMPABLE : 0));
+        out.putInt((failed ? FAILED : 0) | (dumpable ? DUMPABLE : 0) | SHARES);
         out.putLong(endpoint.context().incarnation()).putLong(endpoint.host().pidNamespace());
         out.putLong(ProcessCookie.address()).put(ProcessCookie.bytes());
         out.putInt(RingMemory.DATA).putInt(RegionEntries.CAPACITY).putInt((int) HazardPage.BYTES);

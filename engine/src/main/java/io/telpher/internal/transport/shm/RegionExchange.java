@@ -32,6 +32,8 @@ import org.jspecify.annotations.Nullable;
 ///           follow, an ExportRecord, for CUMEM with the allocation's descriptor
 /// revoked   0 type 3   8 region (4)   12 generation (4)       owner to importer
 /// released  0 type 4   8 region (4), -1 for all   12 generation (4)       importer to owner
+/// share     0 type 5   4 number (4)   16 size (8); a memfd goes along, where payloads of the
+///           sender's lane will lie. Answered as a question; only for peers that `share`
 /// ```
 ///
 /// Memory of a GPU that was given out has to be unmapped by the importer before it is free: its
@@ -65,6 +67,7 @@ final class RegionExchange {
     private static final byte ANSWER = 2;
     private static final byte REVOKED = 3;
     private static final byte RELEASED = 4;
+    private static final byte SHARE = 5;
 
     /// Most messages read at once, so that a flood does not keep the progress thread.
     private static final int BATCH = 16;
@@ -136,61 +139,84 @@ final class RegionExchange {
     ///
     /// @param paths wanted paths, bits
     Answer ask(RemoteMemory memory, int paths, Deadline deadline) {
+        ByteBuffer out = message(QUESTION, paths, 0, 0, 0);
+        out.putInt(memory.region()).putInt(memory.generation()).putLong(memory.key());
+        long region = HazardPage.announcement(memory.region(), memory.generation());
+        return ask(out, -1, region, memory + " was opened", deadline);
+    }
+
+    /// Has the peer map memory for payloads. Blocks, at most until the deadline.
+    ///
+    /// @param descriptor of its file, the caller's
+    /// @throws TelpherException when the peer cannot
+    void share(int descriptor, long bytes, Deadline deadline) {
+        ByteBuffer out = message(SHARE, 0, 0, 0, 0);
+        out.putInt(0).putInt(0).putLong(bytes);
+        Answer answer = ask(out, descriptor, 0, "memory for payloads was shared", deadline);
+        Mapping.closeDescriptor(answer.descriptor());
+        if (answer.status() != Status.OK) {
+            throw new TelpherException.Unsupported(
+                    "%s: the peer cannot map %d bytes for payloads".formatted(link.text(), bytes));
+        }
+    }
+
+    /// @param what was going on, for people
+    private Answer ask(
+            ByteBuffer out, int descriptor, long region, String what, Deadline deadline) {
         try {
             if (!turn.tryLock(Math.max(0, deadline.left()), TimeUnit.NANOSECONDS)) {
-                throw late(memory);
+                throw late(what);
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            throw new TelpherException.Cancelled("interrupted while opening " + memory);
+            throw new TelpherException.Cancelled("interrupted while " + what);
         }
         try {
-            return send(memory, paths, deadline);
+            return send(out, descriptor, region, what, deadline);
         } finally {
             turn.unlock();
         }
     }
 
     /// Sends the question and waits for its answer, or for the end of the peer.
-    private Answer send(RemoteMemory memory, int paths, Deadline deadline) {
+    private Answer send(
+            ByteBuffer out, int descriptor, long region, String what, Deadline deadline) {
         state.lock();
         try {
             number = number == Integer.MAX_VALUE ? 1 : number + 1;
             awaited = number;
-            asking = HazardPage.announcement(memory.region(), memory.generation());
+            asking = region;
             answer = null;
-            ByteBuffer out = message(QUESTION, paths, 0, 0, number);
-            out.putInt(memory.region()).putInt(memory.generation()).putLong(memory.key());
+            out.putInt(4, number);
             while (true) {
-                long sent = link.lost() != null ? -Errno.EPIPE : transmit(out.array(), -1);
+                long sent = link.lost() != null ? -Errno.EPIPE : transmit(out.array(), descriptor);
                 if (sent == MESSAGE) {
                     break;
                 }
                 int left = deadline.leftMillis();
                 if (sent != -Errno.EAGAIN) {
                     throw new TelpherException.PeerLost(
-                            link.text() + ": the peer left while " + memory + " was opened");
+                            link.text() + ": the peer left while " + what);
                 }
                 if (left == 0) {
-                    throw late(memory);
+                    throw late(what);
                 }
                 int unused = Poll.poll(socket, Poll.POLLOUT, Math.min(left, 10));
             }
             while (answer == null) {
                 if (link.lost() != null) {
-                    throw new TelpherException.PeerLost(
-                            link.lost() + ", while " + memory + " was opened");
+                    throw new TelpherException.PeerLost(link.lost() + ", while " + what);
                 }
                 long left = deadline.left();
                 if (left <= 0) {
-                    throw late(memory);
+                    throw late(what);
                 }
                 long unused = changed.awaitNanos(left);
             }
             return answer;
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            throw new TelpherException.Cancelled("interrupted while opening " + memory);
+            throw new TelpherException.Cancelled("interrupted while " + what);
         } finally {
             awaited = 0;
             asking = 0;
@@ -199,9 +225,9 @@ final class RegionExchange {
         }
     }
 
-    private TelpherException late(RemoteMemory memory) {
+    private TelpherException late(String what) {
         return new TelpherException.TimedOut(
-                link.text() + ": the peer did not answer in time while " + memory + " was opened");
+                link.text() + ": the peer did not answer in time while " + what);
     }
 
     /// Wakes whoever waits for an answer, to look whether the peer is still there.
@@ -275,6 +301,15 @@ final class RegionExchange {
         }
         if (type == ANSWER) {
             take(in, descriptor);
+            return true;
+        }
+        if (type == SHARE) {
+            boolean taken = link.takeShared(descriptor, in.getLong(16));
+            Mapping.closeDescriptor(descriptor);
+            Status status = taken ? Status.OK : Status.NO_PATH;
+            ByteBuffer out =
+                    message(ANSWER, status.ordinal(), 0, Access.NONE.ordinal(), in.getInt(4));
+            long unused = transmit(out.array(), -1);
             return true;
         }
         Mapping.closeDescriptor(descriptor);

@@ -1,8 +1,11 @@
 package io.telpher.internal.transport.shm;
 
+import io.telpher.TelpherException;
 import io.telpher.internal.ffi.linux.EventFd;
+import io.telpher.internal.ffi.linux.Memory;
 import io.telpher.internal.ffi.linux.Poll;
 import io.telpher.internal.ffi.linux.Sockets;
+import io.telpher.internal.observe.Log;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.Link;
 import io.telpher.spi.PeerAddress;
@@ -44,6 +47,12 @@ final class ShmLink {
     private volatile boolean ended;
 
     private volatile @Nullable ShmWindows windows;
+
+    /// Where payloads of this side's lie, and those of the peer; guarded by [#resources], except
+    /// for reading.
+    private volatile @Nullable Mapping shared;
+
+    private volatile @Nullable Mapping peerShared;
 
     /// Lane and windows that are open.
     private final AtomicInteger holders = new AtomicInteger(1);
@@ -214,6 +223,57 @@ final class ShmLink {
         return exchange;
     }
 
+    /// Shares memory with the peer: payloads of this side's lane lie there. Blocks.
+    ///
+    /// @return null where the peer does not know of that
+    @Nullable MemorySegment share(long bytes, Deadline deadline) {
+        if (!parts.greeting().shares()) {
+            return null;
+        }
+        Mapping made = Mapping.create("telpher-payloads", bytes, Mapping.Others.WRITE);
+        boolean kept = false;
+        try {
+            exchange.share(made.fd(), bytes, deadline);
+            made.forgetDescriptor();
+            synchronized (resources) {
+                if (state == State.OPEN && shared == null) {
+                    shared = made;
+                    kept = true;
+                }
+            }
+        } finally {
+            if (!kept) {
+                made.close();
+            }
+        }
+        return kept ? made.segment() : null;
+    }
+
+    /// The peer shares memory: payloads of its lane lie there. On the progress thread, under
+    /// [#resources].
+    ///
+    /// @return whether it can be reached here from now on
+    boolean takeShared(int descriptor, long bytes) {
+        if (state != State.OPEN || peerShared != null || bytes <= 0) {
+            return false;
+        }
+        try {
+            peerShared =
+                    Mapping.open(
+                            descriptor, bytes, Memory.PROT_READ | Memory.PROT_WRITE, "payloads");
+            return true;
+        } catch (TelpherException e) {
+            Log.warning(text + ": no shared payloads", e);
+            return false;
+        }
+    }
+
+    /// @return memory of the peer's payloads, or null
+    @Nullable MemorySegment peerShared() {
+        Mapping mapping = peerShared;
+        return mapping == null ? null : mapping.segment();
+    }
+
     int doorbell() {
         return parts.doorbell();
     }
@@ -374,6 +434,8 @@ final class ShmLink {
             parts.outbound().close();
             parts.writer().close();
             parts.peerTable().close();
+            close(shared);
+            close(peerShared);
             Mapping.closeDescriptor(parts.doorbell());
             Mapping.closeDescriptor(parts.peerDoorbell());
             if ((gone && imported.isEmpty()) || !endpoint.hasLentTo(this)) {
@@ -384,6 +446,12 @@ final class ShmLink {
             }
         }
         exchange.wake();
+    }
+
+    private static void close(@Nullable Mapping mapping) {
+        if (mapping != null) {
+            mapping.close();
+        }
     }
 
     /// Under [#resources], once.

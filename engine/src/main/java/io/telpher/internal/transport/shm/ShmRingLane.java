@@ -4,6 +4,7 @@ import static java.lang.foreign.ValueLayout.JAVA_LONG_UNALIGNED;
 
 import io.telpher.internal.ffi.linux.EventFd;
 import io.telpher.internal.memory.Raw;
+import io.telpher.spi.Deadline;
 import io.telpher.spi.Lane;
 import io.telpher.spi.Placement;
 import io.telpher.spi.Receiver;
@@ -28,6 +29,10 @@ final class ShmRingLane implements Lane {
     /// A quarter of the ring, so that the two sides work at the same time on large transfers.
     static final int MAX_PAYLOAD = RingMemory.DATA / 4;
 
+    /// In a record's length: the payload lies in shared memory, where the record's next 8 bytes
+    /// say. The length itself is that payload's.
+    private static final int LENT = 1 << 30;
+
     /// The producer keeps commit words zeroed so far ahead, so that it owns the lines of the next
     /// small record before it writes them.
     private static final int ZEROED_AHEAD = 2 * RingMemory.ALIGNMENT;
@@ -44,6 +49,13 @@ final class ShmRingLane implements Lane {
     private final MemorySegment inbound;
 
     private final MemorySegment outbound;
+
+    /// Where payloads of this side's need not be copied from; set once.
+    private volatile MemorySegment shared = MemorySegment.NULL;
+
+    /// Collects payloads that lie in shared memory, if nobody wants them there. Under the poll
+    /// token.
+    private MemorySegment lentBuffer = MemorySegment.NULL;
 
     // Addresses of the rings and of the private copy of the header of the frame that is being taken
     // in, which must not change between a check and the use; 0 once the lane is closed.
@@ -116,6 +128,15 @@ final class ShmRingLane implements Lane {
         return MAX_PAYLOAD;
     }
 
+    @Override
+    public @Nullable MemorySegment share(long bytes, Deadline deadline) {
+        MemorySegment made = link.share(bytes, deadline);
+        if (made != null) {
+            shared = made;
+        }
+        return made;
+    }
+
     /// Payload first, then the header without its first word, then the zero at which the consumer
     /// will stop, then the commit word with release: whoever sees that sees all the rest.
     @Override
@@ -129,17 +150,22 @@ final class ShmRingLane implements Lane {
         if (failure != null || link.lost() != null) {
             return DEAD;
         }
-        if (length < 0 || length > MAX_PAYLOAD) {
+        MemorySegment lending = shared;
+        long lentAt = payload.address() + offset - lending.address();
+        boolean lent = length > 0 && lentAt >= 0 && lentAt <= lending.byteSize() - length;
+        if (length < 0 || (length > MAX_PAYLOAD && !lent)) {
             throw new IllegalArgumentException(
                     "a payload of " + length + " bytes; this lane takes 0 to " + MAX_PAYLOAD);
         }
-        long bytes = RingMemory.recordBytes(length);
+        long bytes = RingMemory.recordBytes(lent ? Long.BYTES : length);
         if (!hasRoom(bytes)) {
             return failure != null ? DEAD : FULL;
         }
         long ring = out;
         long start = RingMemory.at(tail);
-        if (length > 0) {
+        if (lent) {
+            Words.set(ring + start + HEADER, lentAt);
+        } else if (length > 0) {
             MemorySegment.copy(payload, offset, outbound, start + HEADER, length);
         }
         for (int i = 8; i < HEADER; i += 8) {
@@ -150,7 +176,8 @@ final class ShmRingLane implements Lane {
             Words.set(ring + RingMemory.at(next), 0);
             zeroedTo = next + RingMemory.ALIGNMENT;
         }
-        Words.setRelease(ring + start, source.get(JAVA_LONG_UNALIGNED, at));
+        long first = source.get(JAVA_LONG_UNALIGNED, at);
+        Words.setRelease(ring + start, lent ? first | (long) LENT << 32 : first);
         tail = next;
         unflushed = true;
         return OK;
@@ -297,40 +324,73 @@ final class ShmRingLane implements Lane {
     ///
     /// @return false when it makes no sense: the lane is dead
     private boolean take(long word, Receiver receiver) {
-        int length = (int) (word >>> 32);
-        if (length < 0 || length > MAX_PAYLOAD) {
+        long start = RingMemory.at(head);
+        int length = (int) (word >>> 32) & ~LENT;
+        MemorySegment lending = (word >>> 32 & LENT) == 0 ? null : link.peerShared();
+        long lentAt = lending == null ? 0 : Words.get(in + start + HEADER);
+        if (length < 0
+                || (lending == null
+                        ? length > MAX_PAYLOAD || (word >>> 32 & LENT) != 0
+                        : lentAt < 0 || lentAt > lending.byteSize() - length)) {
             fail(
-                    "process %d sent a frame of %d bytes of payload, where %d are the most"
-                            .formatted(link.pid(), length, MAX_PAYLOAD));
+                    "process %d sent a frame of %d bytes of payload at %d of %s bytes that it shares, where %d are the most that it sends"
+                            .formatted(
+                                    link.pid(),
+                                    length,
+                                    lentAt,
+                                    lending == null ? "no" : lending.byteSize(),
+                                    MAX_PAYLOAD));
             return false;
         }
-        long start = RingMemory.at(head);
-        Words.set(header, word);
+        Words.set(header, word & ~((long) LENT << 32));
         for (int i = 8; i < HEADER; i += 8) {
             Words.set(header + i, Words.get(in + start + i));
         }
         placement.discard();
+        placement.lend(lending);
         if (!receiver.begin(Raw.ALL, header, placement)) {
             fail("process %d sent a frame header that makes no sense".formatted(link.pid()));
             return false;
         }
+        MemorySegment from = lending == null ? inbound : lending;
+        long at = lending == null ? start + HEADER : lentAt;
+        MemorySegment payload = buffer;
+        long payloadAt = 0;
         if (length > 0) {
             switch (placement.mode()) {
-                case INTO -> copyInto(start + HEADER, length);
-                case BUFFER -> MemorySegment.copy(inbound, start + HEADER, buffer, 0, length);
+                case INTO -> copyInto(from, at, length);
+                case BUFFER -> {
+                    payload = room(length);
+                    MemorySegment.copy(from, at, payload, 0, length);
+                }
+                case KEEP -> {
+                    payload = from;
+                    payloadAt = at;
+                }
                 case DISCARD -> {}
             }
         }
-        head += RingMemory.recordBytes(length);
-        receiver.end(Raw.ALL, header, buffer, 0, placement);
+        head += RingMemory.recordBytes(lending == null ? length : Long.BYTES);
+        receiver.end(Raw.ALL, header, payload, payloadAt, placement);
         return true;
+    }
+
+    /// Where a payload is collected.
+    private MemorySegment room(int length) {
+        if (length <= MAX_PAYLOAD) {
+            return buffer;
+        }
+        if (lentBuffer.byteSize() < length) {
+            lentBuffer = arena.allocate(length, 64);
+        }
+        return lentBuffer;
     }
 
     /// Copies to the destination; one that the program has closed costs its own transfer, not the
     /// lane.
-    private void copyInto(long at, int length) {
+    private void copyInto(MemorySegment from, long at, int length) {
         try {
-            MemorySegment.copy(inbound, at, placement.segment(), placement.offset(), length);
+            MemorySegment.copy(from, at, placement.segment(), placement.offset(), length);
         } catch (IllegalStateException e) {
             Object owner = placement.owner();
             if (owner != null) {

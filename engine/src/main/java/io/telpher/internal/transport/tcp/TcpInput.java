@@ -157,7 +157,7 @@ final class TcpInput {
                     collect(length);
                     MemorySegment.copy(buffer, payloadAt, collected, 0, buffered);
                 }
-                case DISCARD -> {}
+                case DISCARD, KEEP -> {} // nothing is lent here
             }
         }
         return true;
@@ -236,7 +236,7 @@ final class TcpInput {
                     vector.add(keep.address() + placement.offset() + done, left);
                 }
                 case BUFFER -> vector.add(collected.address() + done, left);
-                case DISCARD -> {
+                case DISCARD, KEEP -> { // nothing is lent here
                     collect(Math.min(left, SCRATCH));
                     left = (int) Math.min(left, collected.byteSize());
                     vector.add(collected.address(), left);

@@ -157,6 +157,24 @@ public final class FakeGpu {
         }
     }
 
+    /// How many copies were begun in this process, by streams.
+    public static long copies() {
+        try {
+            return (long) Control.COPIES.invokeExact();
+        } catch (Throwable t) {
+            throw new AssertionError(t);
+        }
+    }
+
+    /// How many copies were under way at the same time, at most, since this was asked last.
+    public static int mostCopies() {
+        try {
+            return (int) Control.MOST_COPIES.invokeExact();
+        } catch (Throwable t) {
+            throw new AssertionError(t);
+        }
+    }
+
     /// What a device's or pinned memory holds now, ordered after nothing.
     public static byte[] peek(long address, int bytes) {
         try (Arena arena = Arena.ofConfined()) {
@@ -320,6 +338,9 @@ public final class FakeGpu {
                 link("fakeCudaSetFault", FunctionDescriptor.ofVoid(ADDRESS));
         static final MethodHandle SET_DELAY =
                 link("fakeCudaSetDelay", FunctionDescriptor.ofVoid(JAVA_LONG));
+        static final MethodHandle COPIES = link("fakeCudaCopies", FunctionDescriptor.of(JAVA_LONG));
+        static final MethodHandle MOST_COPIES =
+                link("fakeCudaMostCopies", FunctionDescriptor.of(JAVA_INT));
         static final MethodHandle PEEK =
                 link(
                         "fakeCudaPeek",

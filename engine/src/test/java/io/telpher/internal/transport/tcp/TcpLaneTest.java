@@ -69,7 +69,7 @@ class TcpLaneTest {
                         case INTO ->
                                 placement.discarded() ? null : target.asSlice(next % 7, length);
                         case BUFFER -> payload.asSlice(payloadAt, length);
-                        case DISCARD -> null;
+                        case DISCARD, KEEP -> null;
                     };
             if (found != null && found.mismatch(MemorySegment.ofArray(expected)) != -1) {
                 errors.add("payload of frame " + next + " with " + length + " bytes is wrong");
