@@ -6,6 +6,20 @@ import org.jspecify.annotations.Nullable;
 
 /// What is known of this machine's GPUs beside what the PCI bus says: a driver's library knows it.
 interface GpuFacts {
+    /// No library is asked, and nobody misses it.
+    GpuFacts NONE =
+            new GpuFacts() {
+                @Override
+                public List<Fact> gpus() {
+                    return List.of();
+                }
+
+                @Override
+                public Optional<String> missing() {
+                    return Optional.empty();
+                }
+            };
+
     /// @return the GPUs that the library knows
     List<Fact> gpus();
 

@@ -269,7 +269,9 @@ final class GraphBuilder {
                                     net.text("guid"),
                                     net.text("netdev"),
                                     at,
-                                    cardOf(net, card)));
+                                    cardOf(net, card),
+                                    net.number("lid", 0),
+                                    Gid.read(net.text("gids"))));
             parents.put(port.id(), card);
             links.add(new Link(card, port, Link.Kind.PORT, port.bandwidth()));
         }
@@ -285,6 +287,7 @@ final class GraphBuilder {
         return switch (text) {
             case "infiniband" -> Fabric.INFINIBAND;
             case "roce" -> Fabric.ROCE;
+            case "rdma" -> Fabric.OTHER_RDMA;
             case "ethernet" -> Fabric.ETHERNET;
             default -> Fabric.UNKNOWN;
         };

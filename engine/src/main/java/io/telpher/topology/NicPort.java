@@ -1,5 +1,7 @@
 package io.telpher.topology;
 
+import java.util.List;
+import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /// A port of a network card.
@@ -14,6 +16,8 @@ import org.jspecify.annotations.Nullable;
 /// @param netdev the network interface; empty when there is none or it is unknown
 /// @param function the PCI function, where it is known
 /// @param card equal for the ports of one physical card, however many PCI devices it shows
+/// @param lid address in its InfiniBand subnet; 0 elsewhere, or when it is unknown
+/// @param gids addresses for RDMA, by their place in the port's table
 public record NicPort(
         String id,
         int host,
@@ -26,7 +30,9 @@ public record NicPort(
         String guid,
         String netdev,
         @Nullable PciAddress function,
-        String card)
+        String card,
+        int lid,
+        List<Gid> gids)
         implements Node {
     /// What a speed that nobody knows is taken for.
     private static final int UNKNOWN_MBPS = 10_000;
@@ -36,10 +42,16 @@ public record NicPort(
         INFINIBAND,
         /// Ethernet with RDMA.
         ROCE,
+        /// RDMA without the queue pairs that InfiniBand and RoCE have: EFA, iWARP, usNIC.
+        OTHER_RDMA,
         /// Ethernet without RDMA.
         ETHERNET,
         /// NCCL's files do not say it.
         UNKNOWN
+    }
+
+    public NicPort {
+        gids = List.copyOf(gids);
     }
 
     /// Whether a port can be used.
@@ -52,6 +64,12 @@ public record NicPort(
     /// @return GB/s in each direction; where the speed is unknown, that of 10 Gb/s
     public double bandwidth() {
         return (mbps == 0 ? UNKNOWN_MBPS : mbps) / 8000.0;
+    }
+
+    /// @return the GID by which the port is used unless a setting names another one: on InfiniBand
+    ///     the first; on Ethernet one for RoCE v2, IPv4 before global IPv6 before link-local
+    public Optional<Gid> gid() {
+        return Gid.best(gids);
     }
 
     @Override

@@ -38,6 +38,12 @@ record Sysfs(Path root) {
         return text.matches("-?\\d{1,9}") ? Integer.parseInt(text) : fallback;
     }
 
+    /// @return the number in a file such as `0x1f`; 0 when there is none
+    int hexadecimal(Path file) {
+        String text = text(file);
+        return text.matches("0x\\p{XDigit}{1,7}") ? Integer.decode(text) : 0;
+    }
+
     /// @return the entries of a folder by name; none when it cannot be read
     List<Path> list(Path folder) {
         try (Stream<Path> entries = Files.list(folder)) {

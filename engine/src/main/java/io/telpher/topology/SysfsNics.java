@@ -77,33 +77,64 @@ final class SysfsNics {
         List<Path> ports = sysfs.list(link.resolve("ports"));
         for (Path port : ports) {
             String number = port.getFileName().toString();
-            boolean infiniband = sysfs.text(port.resolve("link_layer")).equals("InfiniBand");
             String netdev = netdev(link, port, number);
             taken.add(netdev);
             Element net =
-                    new Element("net")
+                    rdmaPort(link, port)
                             .with("name", ports.size() == 1 ? name : name + ":" + number)
-                            .withKnown("speed", megabits(sysfs.text(port.resolve("rate"))))
                             .withKnown("guid", guid(sysfs.text(link.resolve("sys_image_guid"))))
                             .withKnown("netdev", netdev)
-                            .with("fabric", infiniband ? "infiniband" : "roce")
-                            .with("state", active(port) ? "up" : "down")
                             .with("function", chain.address(chain.size() - 1).toString());
             found.add(new Found(chain, -1, net));
         }
+    }
+
+    /// What an RDMA device says of a port.
+    private Element rdmaPort(Path device, Path port) {
+        boolean infiniband = sysfs.text(port.resolve("link_layer")).equals("InfiniBand");
+        int lid = infiniband ? sysfs.hexadecimal(port.resolve("lid")) : 0;
+        return new Element("net")
+                .withKnown("speed", megabits(sysfs.text(port.resolve("rate"))))
+                .with("fabric", fabric(device, infiniband))
+                .with("state", active(port) ? "up" : "down")
+                .withKnown("lid", lid == 0 ? "" : "" + lid)
+                .withKnown("gids", Gid.write(SysfsGids.read(sysfs, port, infiniband)));
+    }
+
+    /// Of the types of nodes only channel adapters, 1, have the queue pairs of InfiniBand: iWARP's
+    /// are 4, usNIC's 5 and 6, EFA's 7.
+    private String fabric(Path device, boolean infiniband) {
+        String type = sysfs.text(device.resolve("node_type"));
+        if (!type.isEmpty() && !type.startsWith("1:")) {
+            return "rdma";
+        }
+        return infiniband ? "infiniband" : "roce";
     }
 
     private boolean active(Path port) {
         return sysfs.text(port.resolve("state")).endsWith("ACTIVE");
     }
 
-    /// RDMA in software on top of an interface: a name of that interface's port.
+    /// RDMA in software on top of an interface: a name of that interface's port, which counts also
+    /// where the interface itself is software.
     private void software(Path link, String name) {
         String netdev = sysfs.text(link.resolve("parent"));
-        if (netdev.matches("[^/\\s]+")) {
-            taken.add(netdev);
-            interfacePort(sysfs.at(NET).resolve(netdev), name, "roce");
+        if (!netdev.matches("[^/\\s]+")) {
+            return;
         }
+        taken.add(netdev);
+        Path device = sysfs.at(NET).resolve(netdev);
+        PciChain chain = PciChain.of(sysfs.devicePath(device.resolve("device")));
+        Element net =
+                rdmaPort(link, link.resolve("ports/1")).with("name", name).with("netdev", netdev);
+        int speed = sysfs.number(device.resolve("speed"), -1);
+        if (speed > 0) {
+            net.with("speed", speed); // the device in software claims one of its own
+        }
+        if (chain.size() > 0) {
+            net.with("function", chain.address(chain.size() - 1).toString());
+        }
+        found.add(new Found(chain, sysfs.number(device.resolve("device/numa_node"), -1), net));
     }
 
     private String netdev(Path device, Path port, String number) {
@@ -125,16 +156,15 @@ final class SysfsNics {
         boolean representor =
                 REPRESENTOR.matcher(sysfs.text(link.resolve("phys_port_name"))).matches();
         if (!taken.contains(name) && !representor) {
-            interfacePort(link, name, "ethernet");
+            interfacePort(link, name);
         }
     }
 
-    private void interfacePort(Path link, String name, String fabric) {
+    private void interfacePort(Path link, String name) {
         List<String> device = sysfs.devicePath(link.resolve("device"));
         if (device.isEmpty() || !TYPES.contains(sysfs.number(link.resolve("type"), 0))) {
             return;
         }
-        String netdev = link.getFileName().toString();
         PciChain chain = PciChain.of(device);
         int speed = sysfs.number(link.resolve("speed"), -1);
         int numa = sysfs.number(link.resolve("device/numa_node"), -1);
@@ -143,8 +173,8 @@ final class SysfsNics {
                         .with("name", name)
                         .withKnown("speed", speed > 0 ? "" + speed : "")
                         .withKnown("guid", guid(sysfs.text(link.resolve("phys_switch_id"))))
-                        .with("netdev", netdev)
-                        .with("fabric", fabric)
+                        .with("netdev", name)
+                        .with("fabric", "ethernet")
                         .withKnown("state", state(sysfs.text(link.resolve("operstate"))));
         if (chain.size() > 0) {
             net.with("function", chain.address(chain.size() - 1).toString());

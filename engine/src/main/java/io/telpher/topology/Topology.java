@@ -45,6 +45,14 @@ public final class Topology {
         return Machine.here(System.getenv());
     }
 
+    /// Looks at the files of another machine, or of this one as a container's host sees it. What
+    /// only the GPUs' driver knows is missing.
+    ///
+    /// @param root what stands for `/`
+    public static Topology under(Path root) {
+        return Machine.look(root, Map.of(), GpuFacts.NONE);
+    }
+
     /// Reads NCCL's XML, such as `NCCL_TOPO_DUMP_FILE` makes it.
     ///
     /// @throws IllegalArgumentException when it is none: says what and where

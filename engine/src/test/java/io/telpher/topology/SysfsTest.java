@@ -1,6 +1,7 @@
 package io.telpher.topology;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.tuple;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import io.telpher.topology.GpuFacts.Fact;
@@ -156,7 +157,9 @@ class SysfsTest {
                                 "0xb8cef60300a1b2c0",
                                 "ens1f0",
                                 PciAddress.parse("0000:19:00.0"),
-                                "0xb8cef60300a1b2c0"));
+                                "0xb8cef60300a1b2c0",
+                                0,
+                                List.of()));
         assertThat(down.port()).isEqualTo(2);
         assertThat(down.card()).isEqualTo(up.card());
         assertThat(down.state()).isEqualTo(State.DOWN);
@@ -375,6 +378,69 @@ class SysfsTest {
         NicPort bare = Machines.port(machine, "eth1");
         assertThat(((Nic) machine.parent(bare).orElseThrow()).pci()).isNull();
         assertThat(machine.numaNode(bare)).hasValue(machine.numaNodes().getFirst());
+    }
+
+    @Test
+    void portsHaveTheAddressesOfTheirTables() {
+        tree.intel(85).numaNode(0, "0-3", "10");
+        tree.pci("pci0000:00/0000:00:03.0", "0x020000", MELLANOX)
+                .rdma("mlx5_0", "1", "Ethernet", "400 Gb/sec (4X NDR)", "4: ACTIVE")
+                .gid("mlx5_0", 1, 0, "fe80:0000:0000:0000:0ac0:ebff:fe00:0001", "IB/RoCE v1")
+                .gid("mlx5_0", 1, 1, "fe80:0000:0000:0000:0ac0:ebff:fe00:0001", "RoCE v2")
+                .gid("mlx5_0", 1, 2, "0000:0000:0000:0000:0000:0000:0000:0000", "")
+                .gid("mlx5_0", 1, 3, "fd00:0000:0000:0000:0000:0000:0000:0007", "RoCE v2")
+                .gid("mlx5_0", 1, 4, "0000:0000:0000:0000:0000:ffff:0a00:0001", "IB/RoCE v1")
+                .gid("mlx5_0", 1, 5, "0000:0000:0000:0000:0000:ffff:0a00:0001", "RoCE v2");
+        tree.pci("pci0000:00/0000:00:04.0", "0x020700", MELLANOX)
+                .rdma("mlx5_1", "2", "InfiniBand", "200 Gb/sec (4X HDR)", "1: DOWN", "4: ACTIVE")
+                .gid("mlx5_1", 2, 0, "fe80:0000:0000:0000:506b:4b03:00ab:cdef", "IB/RoCE v1");
+        tree.file("/sys/class/infiniband/mlx5_1/ports/2/lid", "0x1f");
+        tree.pci("pci0000:00/0000:00:05.0", "0x020000", "0x1d0f")
+                .rdma("rdmap0", "3", "Unspecified", "100 Gb/sec (4X EDR)", "4: ACTIVE");
+        tree.file("/sys/class/infiniband/rdmap0/node_type", "7: <unknown>");
+        tree.file("/sys/devices/virtual/infiniband/rxe0/parent", "veth0")
+                .file("/sys/devices/virtual/infiniband/rxe0/ports/1/state", "4: ACTIVE")
+                .link("/sys/class/infiniband/rxe0", "/sys/devices/virtual/infiniband/rxe0");
+
+        Topology machine = look();
+        NicPort roce = Machines.port(machine, "mlx5_0");
+        assertThat(roce.gids())
+                .extracting(Gid::index, Gid::type, Gid::address)
+                .containsExactly(
+                        tuple(0, Gid.Type.ROCE_V1, "fe80:0:0:0:ac0:ebff:fe00:1"),
+                        tuple(1, Gid.Type.ROCE_V2, "fe80:0:0:0:ac0:ebff:fe00:1"),
+                        tuple(3, Gid.Type.ROCE_V2, "fd00:0:0:0:0:0:0:7"),
+                        tuple(4, Gid.Type.ROCE_V1, "10.0.0.1"),
+                        tuple(5, Gid.Type.ROCE_V2, "10.0.0.1"));
+        assertThat(roce.gid()).hasValue(roce.gids().getLast());
+        NicPort second = Machines.port(machine, "mlx5_1:2");
+        assertThat(second.lid()).isEqualTo(31);
+        assertThat(second.gid().orElseThrow().type()).isEqualTo(Gid.Type.INFINIBAND);
+        assertThat(Machines.port(machine, "rdmap0").fabric()).isEqualTo(Fabric.OTHER_RDMA);
+        NicPort software = Machines.port(machine, "rxe0");
+        assertThat(software.fabric()).isEqualTo(Fabric.ROCE);
+        assertThat(software.state()).isEqualTo(State.UP);
+        assertThat(software.netdev()).isEqualTo("veth0");
+        String written = machine.toXml();
+        XmlTest.assertThatNcclTakes(written);
+        assertThat(Topology.fromXml(written).ports()).isEqualTo(machine.ports());
+    }
+
+    @Test
+    void whatANcclsParserCannotTakeOfATableIsLeftOut() {
+        List<Gid> table = new ArrayList<>();
+        for (int i = 0; i < 8; i++) {
+            String address = "fd00:1111:2222:3333:4444:5555:6666:%x777".formatted(i + 1);
+            table.add(new Gid(2 * i, Gid.Type.ROCE_V1, address));
+            table.add(new Gid(2 * i + 1, Gid.Type.ROCE_V2, address));
+        }
+        table.add(new Gid(20, Gid.Type.ROCE_V2, "10.0.0.1"));
+        String written = Gid.write(table);
+        assertThat(written.length()).isBetween(200, 255);
+        assertThat(Gid.read(written))
+                .isSubsetOf(table)
+                .allMatch(gid -> gid.type() == Gid.Type.ROCE_V2)
+                .contains(table.getLast());
     }
 
     @Test

@@ -139,6 +139,15 @@ final class SysfsTree {
             return this;
         }
 
+        Device gid(String name, int port, int index, String gid, String type) {
+            String at = folder + "/infiniband/" + name + "/ports/" + port;
+            SysfsTree.this.file(at + "/gids/" + index, gid);
+            if (!type.isEmpty()) { // the kernel refuses to read it then
+                SysfsTree.this.file(at + "/gid_attrs/types/" + index, type);
+            }
+            return this;
+        }
+
         PciAddress address() {
             return PciAddress.parse(address);
         }

@@ -2,6 +2,7 @@ package io.telpher.cli.topo;
 
 import io.telpher.cli.Json;
 import io.telpher.topology.C2c;
+import io.telpher.topology.Gid;
 import io.telpher.topology.Gpu;
 import io.telpher.topology.Link;
 import io.telpher.topology.Nic;
@@ -173,5 +174,14 @@ final class TopoJson {
         fields.put("guid", port.guid());
         fields.put("card", port.card());
         fields.put("function", port.function());
+        fields.put("lid", known(port.lid()));
+        fields.put("gid", port.gid().map(Gid::address).orElse(null));
+        fields.put("gids", port.gids().stream().map(TopoJson::gid).toList());
+    }
+
+    /// Such as `3 roce_v2 10.0.0.1`.
+    private static String gid(Gid gid) {
+        return "%d %s %s"
+                .formatted(gid.index(), gid.type().name().toLowerCase(Locale.ROOT), gid.address());
     }
 }

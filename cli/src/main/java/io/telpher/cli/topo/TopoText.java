@@ -1,5 +1,6 @@
 package io.telpher.cli.topo;
 
+import io.telpher.topology.Gid;
 import io.telpher.topology.Gpu;
 import io.telpher.topology.Nic;
 import io.telpher.topology.NicPort;
@@ -38,6 +39,7 @@ final class TopoText {
             out.println();
         }
         nearest(machine, out);
+        rails(machine, out);
         for (Node node : machine.nodes()) {
             if (node instanceof NumaNode || node instanceof NvSwitch) {
                 tree(machine, node, "", "", out);
@@ -119,6 +121,38 @@ final class TopoText {
         out.println();
     }
 
+    /// Ports that RDMA can use, the address by which it does, and whose they are.
+    private static void rails(Topology machine, PrintWriter out) {
+        List<List<String>> rows = new ArrayList<>();
+        rows.add(List.of("RAIL", "DEVICE", "INTERFACE", "FABRIC", "SPEED", "GID", "NEAREST TO"));
+        for (NicPort port : machine.ports()) {
+            Gid gid = port.gid().orElse(null);
+            if (gid != null && port.state() == NicPort.State.UP) {
+                String address =
+                        port.lid() == 0 ? gid.address() : gid.address() + " LID " + port.lid();
+                rows.add(
+                        List.of(
+                                port.label(),
+                                port.name(),
+                                port.netdev().isEmpty() ? "-" : port.netdev(),
+                                fabric(port),
+                                speed(port),
+                                address + " (index " + gid.index() + ")",
+                                labels(machine.nearestGpus(port))));
+            }
+        }
+        if (rows.size() > 1) {
+            table(rows, out);
+            out.println();
+        }
+    }
+
+    private static String labels(List<Gpu> gpus) {
+        return gpus.isEmpty()
+                ? "-"
+                : gpus.stream().map(Gpu::label).collect(Collectors.joining(", "));
+    }
+
     /// @param first what stands before the node's own line
     /// @param rest what stands before the lines of what is below it
     private static void tree(
@@ -192,6 +226,7 @@ final class TopoText {
         return switch (port.fabric()) {
             case INFINIBAND -> "InfiniBand";
             case ROCE -> "RoCE";
+            case OTHER_RDMA -> "RDMA without RC";
             case ETHERNET -> "Ethernet";
             case UNKNOWN -> "";
         };

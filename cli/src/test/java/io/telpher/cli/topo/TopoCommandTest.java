@@ -95,6 +95,21 @@ class TopoCommandTest {
     }
 
     @Test
+    void portsForRdmaAreRails() throws IOException {
+        String gids = " gids=\"0:v2:fe80:0:0:0:1:2:3:4 3:v2:10.0.0.1\"";
+        String rdma = MACHINE.replace("name=\"mlx5_0\"", "name=\"mlx5_0\"" + gids);
+        assertThat(rdma).isNotEqualTo(MACHINE);
+        Path file = Files.writeString(folder.resolve("rdma.xml"), rdma);
+        assertThat(run("--from", file.toString())).isZero();
+        assertThat(output.toString().lines())
+                .anyMatch(l -> l.matches("RAIL +DEVICE +INTERFACE +FABRIC +SPEED +GID .*"))
+                .anyMatch(
+                        l ->
+                                l.matches(
+                                        "NIC0 +mlx5_0 .*InfiniBand +200 Gb/s +10.0.0.1 \\(index 3\\).*"));
+    }
+
+    @Test
     void belowTheMatrixAreTheNearestNicsAndTheTree() throws IOException {
         assertThat(run("--from", machine())).isZero();
         assertThat(output.toString().lines().skip(13))
