@@ -19,7 +19,8 @@ final class Doctor {
     private Doctor() {}
 
     /// @param peer whose ways are looked at too, or null
-    static List<Check> checks(@Nullable EndpointAddress peer) {
+    /// @param cables how the ports should be cabled, or null
+    static List<Check> checks(@Nullable EndpointAddress peer, @Nullable CablePlan cables) {
         List<Check> all =
                 new ArrayList<>(
                         List.of(
@@ -41,6 +42,9 @@ final class Doctor {
                                 new SubnetsCheck(),
                                 new SocketBuffersCheck(),
                                 new CongestionCheck(),
+                                new RdmaDevicesCheck(),
+                                new RdmaGidsCheck(),
+                                new RdmaMtuCheck(),
                                 new PciCheck(),
                                 new IommuCheck(),
                                 new GpuDriverCheck(),
@@ -52,6 +56,9 @@ final class Doctor {
                                 new NcclSettingsCheck(),
                                 new TransportsCheck(),
                                 new PathsCheck()));
+        if (cables != null) {
+            all.add(new CablesCheck(cables));
+        }
         if (peer != null) {
             all.add(new PeerCheck(peer));
         }

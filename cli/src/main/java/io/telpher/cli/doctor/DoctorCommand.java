@@ -3,7 +3,9 @@ package io.telpher.cli.doctor;
 import io.telpher.EndpointAddress;
 import io.telpher.cli.Json;
 import io.telpher.cli.PeerArgument;
+import java.io.IOException;
 import java.io.PrintWriter;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.List;
@@ -56,16 +58,29 @@ public final class DoctorCommand implements Callable<Integer> {
             description = "Runs these checks only, such as mtu,peer.")
     private List<String> only = new ArrayList<>();
 
+    @Option(
+            names = "--cables",
+            paramLabel = "FILE",
+            description =
+                    "Compares the cables of RoCE ports with a plan: lines 'PORT ADDRESS', the port"
+                            + " an RDMA device or interface, the address the peer's at that cable.")
+    private @Nullable Path cables;
+
     @Override
     public Integer call() {
         EndpointAddress address;
+        CablePlan plan;
         try {
             address = peer == null ? null : PeerArgument.parse(peer);
+            plan = cables == null ? null : CablePlan.read(cables);
+        } catch (IOException e) {
+            throw new CommandLine.ParameterException(
+                    spec.commandLine(), "cannot read the plan of cables: " + e, e);
         } catch (IllegalArgumentException e) {
             throw new CommandLine.ParameterException(
                     spec.commandLine(), String.valueOf(e.getMessage()));
         }
-        List<Check> checks = chosen(Doctor.checks(address));
+        List<Check> checks = chosen(Doctor.checks(address, plan));
         PrintWriter out = spec.commandLine().getOut();
         Map<Finding.Severity, Integer> count = new EnumMap<>(Finding.Severity.class);
         Doctor.examine(
@@ -95,7 +110,10 @@ public final class DoctorCommand implements Callable<Integer> {
                                 .formatted(
                                         name,
                                         String.join(", ", names),
-                                        peer == null ? "; peer needs a peer" : ""));
+                                        (peer == null ? "; peer needs a peer" : "")
+                                                + (cables == null
+                                                        ? "; cables needs --cables"
+                                                        : "")));
             }
         }
         return all.stream().filter(c -> only.isEmpty() || only.contains(c.name())).toList();

@@ -54,6 +54,7 @@ final class LiveProbes implements Probes {
 
     private @Nullable Neighbour neighbour;
     private @Nullable Gpus gpus;
+    private @Nullable Rdma rdma;
 
     /// Several checks ask; a driver that hangs costs one wait.
     @Override
@@ -85,6 +86,22 @@ final class LiveProbes implements Probes {
                         reason,
                         "look for Xid in the kernel log (dmesg), and whether nvidia-smi ends");
         return new Gpus(Map.of(GpuState.NVML, none), List.of(), List.of());
+    }
+
+    /// Once for all checks: devices are opened for it.
+    @Override
+    public synchronized Rdma rdma() {
+        Rdma known = rdma;
+        if (known == null) {
+            known = Rdma.ask();
+            rdma = known;
+        }
+        return known;
+    }
+
+    @Override
+    public @Nullable String neighbour(String netdev, InetAddress source, InetAddress peer) {
+        return Neighbours.ask(netdev, source, peer);
     }
 
     @Override

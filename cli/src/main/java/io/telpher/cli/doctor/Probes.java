@@ -83,6 +83,15 @@ interface Probes {
     /// Asks the drivers; makes no context on any GPU.
     Gpus gpus();
 
+    /// Asks libibverbs.
+    Rdma rdma();
+
+    /// Asks for an IPv4 address by ARP, out of one interface.
+    ///
+    /// @param source an address of that interface
+    /// @return the hardware address that answers there, or null
+    @Nullable String neighbour(String netdev, InetAddress source, InetAddress peer);
+
     /// Opens a file of `/dev` for reading and writing, and closes it.
     Result open(String file);
 

@@ -26,7 +26,8 @@ class ChecksTest {
 
     private List<Finding> examine(String machine) throws IOException {
         List<Finding> all = new ArrayList<>();
-        Doctor.examine(RecordedHost.load(machine, folder, probes), Doctor.checks(null), all::add);
+        Doctor.examine(
+                RecordedHost.load(machine, folder, probes), Doctor.checks(null, null), all::add);
         return all;
     }
 

@@ -57,7 +57,7 @@ class DoctorCommandTest {
         }
         assertThat(output.exitCode()).as(output.error()).isEqualTo(errors ? 1 : 0);
         assertThat(checks)
-                .containsAll(Doctor.checks(null).stream().map(Check::name).toList())
+                .containsAll(Doctor.checks(null, null).stream().map(Check::name).toList())
                 .doesNotContain("peer");
     }
 

@@ -25,6 +25,11 @@ final class FakeProbes implements Probes {
     List<InetAddress> resolved = List.of();
     Egress egress = new Egress(null, InetAddress.ofLiteral("10.1.0.2"), 9000);
     Gpus gpus = new Gpus(Map.of(GpuState.CUDA, missing()), List.of(), List.of());
+    Rdma rdma = new Rdma(new Availability.Available("libibverbs.so.1"), Map.of(), Map.of());
+
+    /// Hardware addresses by interface and address: `eth0 10.0.0.2`.
+    final Map<String, String> neighbours = new TreeMap<>();
+
     final Map<String, Integer> refusedFiles = new TreeMap<>();
     String dialled;
     Visit visit = new Visit(null, false, null, "lane 0 (tcp): in use");
@@ -45,6 +50,16 @@ final class FakeProbes implements Probes {
     @Override
     public Gpus gpus() {
         return gpus;
+    }
+
+    @Override
+    public Rdma rdma() {
+        return rdma;
+    }
+
+    @Override
+    public String neighbour(String netdev, InetAddress source, InetAddress peer) {
+        return neighbours.get(netdev + " " + peer.getHostAddress());
     }
 
     @Override

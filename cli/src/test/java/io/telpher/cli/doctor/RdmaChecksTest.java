@@ -1,0 +1,223 @@
+package io.telpher.cli.doctor;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.telpher.cli.doctor.Finding.Severity;
+import io.telpher.spi.Availability;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/// RDMA devices that are in various states. Two are soft-RoCE on interfaces `n01` and `n02`, as in
+/// the machine of `scripts/rdma-vm`.
+class RdmaChecksTest {
+    private static final String ACTIVE = "4: ACTIVE";
+
+    @TempDir Path root;
+
+    private final FakeProbes probes = new FakeProbes();
+    private final Map<String, String> environment = new HashMap<>();
+
+    @BeforeEach
+    void twoDevices() throws IOException {
+        device("rxe01", "n01", "1: CA", ACTIVE);
+        gid("rxe01", 0, "fe80:0000:0000:0000:607c:5cff:fe44:cad6", "RoCE v2");
+        gid("rxe01", 1, "0000:0000:0000:0000:0000:ffff:0a09:0101", "RoCE v2");
+        device("rxe02", "n02", "1: CA", ACTIVE);
+        gid("rxe02", 0, "0000:0000:0000:0000:0000:ffff:0a09:0201", "IB/RoCE v1");
+        gid("rxe02", 1, "0000:0000:0000:0000:0000:ffff:0a09:0201", "RoCE v2");
+        probes.rdma = rdma(Map.of("rxe01/1", 4096, "rxe02/1", 4096));
+    }
+
+    private static Rdma rdma(Map<String, Integer> mtus) {
+        return new Rdma(new Availability.Available("libibverbs.so.1"), mtus, Map.of());
+    }
+
+    private void device(String name, String netdev, String nodeType, String state)
+            throws IOException {
+        String at = "sys/devices/virtual/infiniband/" + name;
+        write(at + "/parent", netdev);
+        write(at + "/node_type", nodeType);
+        write(at + "/ports/1/state", state);
+        write(at + "/ports/1/link_layer", "Ethernet");
+        write(at + "/ports/1/rate", "100 Gb/sec (4X EDR)");
+        write("sys/class/net/" + netdev + "/mtu", "4200");
+        Path link = root.resolve("sys/class/infiniband/" + name);
+        Files.createDirectories(link.getParent());
+        Files.createSymbolicLink(link, link.getParent().relativize(root.resolve(at)));
+    }
+
+    private void gid(String device, int index, String gid, String type) throws IOException {
+        String at = "sys/devices/virtual/infiniband/" + device + "/ports/1/";
+        write(at + "gids/" + index, gid);
+        write(at + "gid_attrs/types/" + index, type);
+    }
+
+    private void write(String path, String text) throws IOException {
+        Path file = root.resolve(path);
+        Files.createDirectories(file.getParent());
+        Files.writeString(file, text + "\n");
+    }
+
+    private List<Finding> examine(Check check) {
+        return check.examine(new Host(root, environment, List.of(), probes));
+    }
+
+    private List<Finding> wrong(Check check) {
+        return examine(check).stream().filter(f -> f.severity() != Severity.INFO).toList();
+    }
+
+    @Test
+    void whatWorksIsToldWithItsReason() {
+        assertThat(examine(new RdmaDevicesCheck()))
+                .extracting(Finding::summary)
+                .containsExactly(
+                        "rxe01/1 (n01): RoCE, 100.0 Gb/s, active",
+                        "rxe02/1 (n02): RoCE, 100.0 Gb/s, active");
+        assertThat(examine(new RdmaGidsCheck()))
+                .extracting(Finding::summary)
+                .containsExactly(
+                        "rxe01/1 (n01) uses index 1, 10.9.1.1: RoCE v2 with an IPv4 address",
+                        "rxe02/1 (n02) uses index 1, 10.9.2.1: RoCE v2 with an IPv4 address");
+        assertThat(wrong(new RdmaMtuCheck())).isEmpty();
+    }
+
+    @Test
+    void devicesWithoutRcAreSeenAndNotUsed() throws IOException {
+        device("siw0", "n03", "4: RNIC", ACTIVE);
+        device("efa0", "n04", "7: <unknown>", ACTIVE);
+        device("rxe05", "n05", "1: CA", "1: DOWN");
+        assertThat(wrong(new RdmaDevicesCheck())).isEmpty();
+        assertThat(examine(new RdmaDevicesCheck()))
+                .extracting(Finding::summary)
+                .anyMatch(s -> s.startsWith("siw0/1 (n03) is seen and not used: iWARP"))
+                .anyMatch(s -> s.startsWith("efa0/1 (n04) is seen and not used: it has no RC"))
+                .anyMatch(s -> s.startsWith("rxe05/1 (n05)") && s.contains("not active"));
+        assertThat(examine(new RdmaGidsCheck())).as("those of rails only").hasSize(2);
+    }
+
+    @Test
+    void aLibraryOrADeviceThatCannotBeOpenedIsAWarning() {
+        probes.rdma =
+                new Rdma(
+                        new Availability.Missing("no libibverbs: not found", "install rdma-core"),
+                        Map.of(),
+                        Map.of());
+        assertThat(wrong(new RdmaDevicesCheck()))
+                .singleElement()
+                .matches(f -> f.summary().contains("no libibverbs"))
+                .matches(f -> f.remedy().equals("install rdma-core"))
+                .matches(f -> f.evidence().contains("rxe01, rxe02"));
+        probes.rdma =
+                new Rdma(
+                        new Availability.Available("libibverbs.so.1"),
+                        Map.of("rxe01/1", 4096),
+                        Map.of("rxe02", "ibv_open_device(rxe02) failed: EACCES"));
+        assertThat(wrong(new RdmaDevicesCheck()))
+                .singleElement()
+                .matches(f -> f.summary().startsWith("rxe02 cannot be opened"))
+                .matches(f -> f.remedy().contains("/dev/infiniband"));
+    }
+
+    @Test
+    void portsThatNobodyCanAddressAndIndicesThatNameNothingAreWarnings() throws IOException {
+        device("rxe03", "n03", "1: CA", ACTIVE);
+        gid("rxe03", 0, "fe80:0000:0000:0000:607c:5cff:fe44:cad7", "IB/RoCE v1");
+        assertThat(wrong(new RdmaGidsCheck()))
+                .singleElement()
+                .matches(f -> f.summary().startsWith("rxe03/1 (n03) has no GID"))
+                .matches(f -> f.remedy().contains("dev n03"))
+                .matches(f -> f.evidence().contains("0 RoCE v1 fe80"));
+        environment.put("NCCL_IB_GID_INDEX", "0");
+        assertThat(wrong(new RdmaGidsCheck()))
+                .extracting(Finding::summary)
+                .containsExactly(
+                        "rxe02/1 (n02): NCCL_IB_GID_INDEX=0 names an entry for RoCE v1, which"
+                                + " Telpher does not use",
+                        "rxe03/1 (n03): NCCL_IB_GID_INDEX=0 names an entry for RoCE v1, which"
+                                + " Telpher does not use");
+        environment.put("TELPHER_IB_GID_INDEX", "7");
+        assertThat(wrong(new RdmaGidsCheck()))
+                .hasSize(3)
+                .allMatch(f -> f.summary().contains("TELPHER_IB_GID_INDEX=7 names an entry that"));
+    }
+
+    @Test
+    void packetsOfDifferentSizesAreAWarning() throws IOException {
+        probes.rdma = rdma(Map.of("rxe01/1", 4096, "rxe02/1", 1024));
+        write("sys/class/net/n02/mtu", "1500");
+        assertThat(wrong(new RdmaMtuCheck()))
+                .singleElement()
+                .matches(f -> f.evidence().contains("1024=[rxe02/1 (n02)]"));
+        assertThat(examine(new RdmaMtuCheck()))
+                .anyMatch(f -> f.summary().contains("rxe02/1 (n02): 1024 bytes of data"))
+                .anyMatch(f -> f.summary().contains("needs an interface of 4192"));
+    }
+
+    @Test
+    void cablesAreHeldAgainstTheirPlan() throws IOException {
+        Path file =
+                Files.writeString(
+                        root.resolve("plan"),
+                        """
+                        # the rack's drawing
+                        rxe01    10.9.1.2   node 1, left
+                        n02      10.9.2.2
+                        rxe02/1  10.9.3.2
+                        rxe09    10.9.9.9
+                        rxe01    fd00::1
+                        """);
+        CablePlan plan = CablePlan.read(file);
+        assertThat(plan.cables()).hasSize(5);
+        assertThat(plan.cables().getFirst().peer()).isEqualTo(InetAddress.ofLiteral("10.9.1.2"));
+        probes.neighbours.put("n01 10.9.1.2", "02:00:00:00:00:01");
+        probes.neighbours.put("n01 10.9.2.2", "02:00:00:00:00:02");
+        assertThat(examine(new CablesCheck(plan)))
+                .extracting(f -> f.severity() + " " + f.summary())
+                .containsExactly(
+                        "INFO rxe01/1 (n01) reaches 10.9.1.2 at 02:00:00:00:00:01",
+                        "ERROR miscabled: 10.9.2.2 should be at rxe02/1 (n02) and is at rxe01/1"
+                                + " (n01)",
+                        "ERROR nobody answers for 10.9.3.2 at rxe02/1 (n02)",
+                        "ERROR the plan's port rxe09 is not there, not active or without IPv4",
+                        "INFO fd00:0:0:0:0:0:0:1 is not looked for: no IPv4");
+        probes.neighbours.put("n02 10.9.2.2", "02:00:00:00:00:02");
+        assertThat(examine(new CablesCheck(plan)).get(1))
+                .matches(f -> f.severity() == Severity.WARNING)
+                .matches(f -> f.summary().contains("and by others"));
+    }
+
+    @Test
+    void aPlanThatCannotBeReadNamesTheLine() throws IOException {
+        for (String text : List.of("rxe01", "rxe01 nowhere")) {
+            Path file = Files.writeString(root.resolve("plan"), "\n" + text + "\n");
+            assertThatThrownBy(() -> CablePlan.read(file))
+                    .isInstanceOf(IllegalArgumentException.class)
+                    .hasMessageContaining("plan:2: '" + text + "'");
+        }
+        Path empty = Files.writeString(root.resolve("plan"), "# nothing\n");
+        assertThatThrownBy(() -> CablePlan.read(empty)).hasMessageEndingWith("names no cable");
+    }
+
+    @Test
+    void theKernelsTableSaysWhoAnswered() throws IOException {
+        String table =
+                """
+                IP address       HW type     Flags       HW address            Mask     Device
+                10.9.1.2         0x1         0x2         02:00:00:00:00:01     *        n01
+                10.9.1.3         0x1         0x0         00:00:00:00:00:00     *        n01
+                """;
+        InetAddress peer = InetAddress.ofLiteral("10.9.1.2");
+        assertThat(Neighbours.entry(table, "n01", peer)).isEqualTo("02:00:00:00:00:01");
+        assertThat(Neighbours.entry(table, "n02", peer)).isNull();
+        assertThat(Neighbours.entry(table, "n01", InetAddress.ofLiteral("10.9.1.3"))).isNull();
+    }
+}
