@@ -60,6 +60,16 @@ public final class ConfigCommand implements Callable<Integer> {
                     setting.variable(),
                     setting.meaning());
         }
+        for (Settings.Tool device : Settings.DEVICES) {
+            String origin = Settings.origin(device, environment);
+            row(
+                    out,
+                    "",
+                    origin.isEmpty() ? "" : environment.getOrDefault(origin, "").strip(),
+                    origin.isEmpty() ? Setting.DEFAULT : origin,
+                    device.name(),
+                    device.meaning());
+        }
         for (Settings.Tool tool : Settings.TOOLS) {
             String value = environment.get(tool.name());
             row(

@@ -6,9 +6,9 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 
-/// The environment variables of the tools, beside those of the engine that [Setting] knows.
+/// The environment variables beside the options of an endpoint, which [Setting] knows.
 public final class Settings {
-    /// A variable of the launcher.
+    /// A variable.
     ///
     /// @param name its name
     /// @param meaning what it does, one line
@@ -28,12 +28,50 @@ public final class Settings {
                             "launcher: 1 to use only the JDK that it fetches itself"),
                     new Tool("TELPHER_NO_AOT", "launcher of the image: 1 for no start-up cache"));
 
+    /// What the engine's devices and transports go by. Where one is not set, NCCL's variable of the
+    /// same meaning counts, `NCCL_` in place of `TELPHER_`.
+    public static final List<Tool> DEVICES =
+            List.of(
+                    new Tool(
+                            "TELPHER_P2P_DISABLE", "GPUs: 1 to keep them from each other's memory"),
+                    new Tool(
+                            "TELPHER_P2P_LEVEL", "GPUs: the longest path between two, such as PXB"),
+                    new Tool("TELPHER_CUMEM_ENABLE", "GPUs: 0 for plain allocations"),
+                    new Tool("TELPHER_IB_DISABLE", "RDMA: 1 to do without"),
+                    new Tool(
+                            "TELPHER_IB_HCA",
+                            "RDMA: ports to use, prefixes of device[:port]; = for whole names, ^ for"
+                                    + " all but these"),
+                    new Tool("TELPHER_IB_GID_INDEX", "RDMA: one entry of the tables of GIDs"),
+                    new Tool("TELPHER_IB_TC", "RDMA: traffic class"),
+                    new Tool("TELPHER_IB_SL", "RDMA: service level"),
+                    new Tool("TELPHER_IB_PKEY", "RDMA: index of the partition key"),
+                    new Tool("TELPHER_IB_TIMEOUT", "RDMA: acknowledgements, 4.096 us * 2^N"),
+                    new Tool("TELPHER_IB_RETRY_CNT", "RDMA: how often packets are sent again"),
+                    new Tool("TELPHER_IB_QPS_PER_CONNECTION", "RDMA: lanes of two ports"));
+
+    private static final String OWN = "TELPHER_";
+    private static final String NCCL = "NCCL_";
+
     private Settings() {}
+
+    /// @return the variable that sets one of [#DEVICES] in an environment: itself, or NCCL's; empty
+    ///     where neither does
+    public static String origin(Tool device, Map<String, String> environment) {
+        String nccl = NCCL + device.name().substring(OWN.length());
+        for (String name : List.of(device.name(), nccl)) {
+            if (!environment.getOrDefault(name, "").isBlank()) {
+                return name;
+            }
+        }
+        return "";
+    }
 
     /// @return variables that begin with `TELPHER_` and that nothing reads
     public static List<String> unknown(Map<String, String> environment) {
         List<String> unknown = new ArrayList<>(Setting.unknown(environment));
         TOOLS.forEach(tool -> unknown.remove(tool.name()));
+        DEVICES.forEach(device -> unknown.remove(device.name()));
         return List.copyOf(unknown);
     }
 
@@ -42,6 +80,7 @@ public final class Settings {
         List<String> known = new ArrayList<>();
         Setting.fromEnvironment(Map.of()).forEach(s -> known.add(s.variable()));
         TOOLS.forEach(tool -> known.add(tool.name()));
+        DEVICES.forEach(device -> known.add(device.name()));
         String nearest =
                 known.stream()
                         .min(Comparator.comparingInt(other -> distance(name, other)))

@@ -39,6 +39,26 @@ class ConfigCommandTest {
     }
 
     @Test
+    void variablesOfDevicesHaveNcclsFormBesideTheirOwn() {
+        assertThat(
+                        show(
+                                Map.of(
+                                        "NCCL_IB_HCA", "=mlx5_0:1",
+                                        "NCCL_IB_TC", "106",
+                                        "TELPHER_IB_TC", "41",
+                                        "TELPHER_IB_HCAS", "mlx5")))
+                .isZero();
+        assertThat(output.toString().lines())
+                .anyMatch(l -> l.matches("- +=mlx5_0:1 +NCCL_IB_HCA +TELPHER_IB_HCA"))
+                .anyMatch(l -> l.matches("- +41 +TELPHER_IB_TC +TELPHER_IB_TC"))
+                .anyMatch(l -> l.matches("- +- +default +TELPHER_P2P_LEVEL"));
+        assertThat(errors.toString().lines())
+                .singleElement()
+                .asString()
+                .contains("TELPHER_IB_HCAS", "did you mean TELPHER_IB_HCA?");
+    }
+
+    @Test
     void jsonHasOneObjectForEachSetting() {
         assertThat(show(Map.of("TELPHER_LANES", "3"), "--json")).isZero();
         assertThat(output.toString().lines())
