@@ -182,9 +182,9 @@ public final class BenchCommand implements Callable<Integer> {
             paramLabel = "LIST",
             split = ",",
             description =
-                    "Runs other programs in turn: ucx, iperf3, memcpy, cuda (the driver alone), the"
-                            + " Python packages nixl, mooncake, uccl, and nccl (by PyTorch). 'all'"
-                            + " is the same as --figures.")
+                    "Runs other programs in turn: ucx, iperf3, memcpy, cuda (the driver alone),"
+                            + " perftest (verbs alone), the Python packages nixl, mooncake, uccl,"
+                            + " and nccl (by PyTorch). 'all' is the same as --figures.")
     private List<String> compare = new ArrayList<>();
 
     @Option(

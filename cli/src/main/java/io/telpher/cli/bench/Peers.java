@@ -13,6 +13,7 @@ import org.jspecify.annotations.Nullable;
 /// @param iperf3 likewise
 /// @param memcpy likewise
 /// @param cuda likewise
+/// @param perftest likewise
 /// @param python those that are Python packages
 /// @param missing what is missing, why, and what brings it
 record Peers(
@@ -20,6 +21,7 @@ record Peers(
         @Nullable Iperf3Peer iperf3,
         @Nullable MemcpyPeer memcpy,
         @Nullable CudaPeer cuda,
+        @Nullable PerftestPeer perftest,
         List<PythonPeer> python,
         List<String> missing)
         implements AutoCloseable {
@@ -27,7 +29,8 @@ record Peers(
     static final List<String> OF_FIGURES = List.of("ucx", "iperf3", "memcpy");
 
     /// Those that need no Python.
-    private static final List<String> NATIVE = List.of("ucx", "iperf3", "memcpy", "cuda");
+    private static final List<String> NATIVE =
+            List.of("ucx", "iperf3", "memcpy", "cuda", "perftest");
 
     private static final List<String> PYTHON =
             Stream.concat(PythonPeer.NAMES.stream(), Stream.of(PythonPeer.NCCL)).toList();
@@ -69,6 +72,8 @@ record Peers(
             missing.add("cuda: " + noCuda);
         }
         CudaPeer cuda = wanted.contains("cuda") && noCuda == null ? new CudaPeer() : null;
+        PerftestPeer perftest =
+                wanted.contains("perftest") ? PerftestPeer.find(cores, missing) : null;
         List<PythonPeer> python = new ArrayList<>();
         PeerInstall install = PeerInstall.ofUser();
         for (String name : PYTHON) {
@@ -77,7 +82,7 @@ record Peers(
                 python.add(peer);
             }
         }
-        return new Peers(ucx, iperf3, memcpy, cuda, python, missing);
+        return new Peers(ucx, iperf3, memcpy, cuda, perftest, python, missing);
     }
 
     /// @return those that are there
@@ -94,6 +99,9 @@ record Peers(
         }
         if (cuda != null) {
             all.add(cuda);
+        }
+        if (perftest != null) {
+            all.add(perftest);
         }
         all.addAll(python);
         return all;

@@ -5,8 +5,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.within;
 
+import io.telpher.topology.Gid;
+import io.telpher.topology.NicPort;
+import io.telpher.topology.NicPort.Fabric;
+import io.telpher.topology.NicPort.State;
 import java.io.IOException;
 import java.io.InputStream;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import org.junit.jupiter.api.Test;
@@ -37,6 +42,61 @@ class PeerOutputTest {
                 .hasMessageContaining("Usage");
         assertThatThrownBy(() -> PerftestOutput.parse("iterations,overall_lat\n1"))
                 .isInstanceOf(IllegalArgumentException.class);
+    }
+
+    @Test
+    void readsWhatThePerftestProgramsPrint() throws IOException {
+        IbPerftestOutput bandwidth = IbPerftestOutput.parse(recorded("ib_write_bw.txt"));
+        assertThat(bandwidth.latency()).isFalse();
+        assertThat(bandwidth.iterations()).isEqualTo(500);
+        assertThat(bandwidth.gbps()).isCloseTo(109.22 * 1048576 / 1e9, within(1e-6));
+        IbPerftestOutput latency = IbPerftestOutput.parse(recorded("ib_write_lat.txt"));
+        assertThat(latency.latency()).isTrue();
+        assertThat(latency.usP50()).isEqualTo(17.46);
+        assertThat(latency.usP99()).isEqualTo(61.67);
+        for (String text : new String[] {"", "#bytes #iterations\n1 2", "#bytes x\nCouldn't"}) {
+            assertThatThrownBy(() -> IbPerftestOutput.parse(text))
+                    .isInstanceOf(IllegalArgumentException.class)
+                    .hasMessageContaining("perftest printed");
+        }
+    }
+
+    @Test
+    void perftestRunsBetweenThePortsOfOneCable() {
+        PerftestPeer.Ends ends =
+                PerftestPeer.Ends.of(
+                        List.of(
+                                port("rxe01", State.UP, "10.9.1.1"),
+                                port("rxe02", State.UP, "10.9.2.1"),
+                                port("rxe12", State.DOWN, "10.9.1.7"),
+                                port("rxe20", State.UP, "10.9.2.2")));
+        assertThat(Objects.requireNonNull(ends).client().name()).isEqualTo("rxe02");
+        assertThat(ends.server().name()).isEqualTo("rxe20");
+        PerftestPeer.Ends alone =
+                PerftestPeer.Ends.of(List.of(port("mlx5_0", State.UP, "10.9.1.1")));
+        assertThat(Objects.requireNonNull(alone).server()).isEqualTo(alone.client());
+        assertThat(PerftestPeer.Ends.of(List.of())).isNull();
+        assertThat(PerftestPeer.tool(new Case(Op.WRITE, 65_536, 1, 16))).isEqualTo("ib_write_bw");
+        assertThat(PerftestPeer.tool(new Case(Op.COUNTER, 8, 1, 1))).isEqualTo("ib_write_lat");
+        assertThat(PerftestPeer.tool(new Case(Op.WRITE, 8, 2, 1))).isNull();
+    }
+
+    private static NicPort port(String name, State state, String address) {
+        return new NicPort(
+                name,
+                0,
+                0,
+                name,
+                Fabric.ROCE,
+                1,
+                100_000,
+                state,
+                "",
+                "",
+                null,
+                "",
+                0,
+                List.of(new Gid(1, Gid.Type.ROCE_V2, address)));
     }
 
     @Test
