@@ -45,6 +45,7 @@ final class Doctor {
                                 new RdmaDevicesCheck(),
                                 new RdmaGidsCheck(),
                                 new RdmaMtuCheck(),
+                                new RdmaRoutesCheck(),
                                 new PciCheck(),
                                 new IommuCheck(),
                                 new GpuDriverCheck(),

@@ -13,6 +13,7 @@ import io.telpher.internal.ffi.linux.Descriptors;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.linux.Memory;
 import io.telpher.internal.ffi.linux.Processes;
+import io.telpher.internal.ffi.linux.RouteLookup;
 import io.telpher.internal.ffi.linux.SocketAddresses;
 import io.telpher.internal.ffi.linux.Sockets;
 import io.telpher.spi.Availability;
@@ -20,10 +21,13 @@ import io.telpher.spi.Transport;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.net.Inet4Address;
 import java.net.Inet6Address;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.net.NetworkInterface;
 import java.net.Socket;
+import java.net.SocketException;
 import java.net.UnknownHostException;
 import java.time.Duration;
 import java.util.List;
@@ -97,6 +101,20 @@ final class LiveProbes implements Probes {
             rdma = known;
         }
         return known;
+    }
+
+    @Override
+    public String route(Inet4Address source, Inet4Address target) {
+        int index = RouteLookup.interfaceTo(source, target);
+        if (index < 0) {
+            return Errno.describe(-index);
+        }
+        try {
+            NetworkInterface nic = NetworkInterface.getByIndex(index);
+            return nic == null ? "interface " + index : nic.getName();
+        } catch (SocketException e) {
+            return "interface " + index;
+        }
     }
 
     @Override

@@ -3,6 +3,7 @@ package io.telpher.cli.doctor;
 import io.telpher.EndpointAddress;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.spi.Availability;
+import java.net.Inet4Address;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.time.Duration;
@@ -85,6 +86,9 @@ interface Probes {
 
     /// Asks libibverbs.
     Rdma rdma();
+
+    /// @return the interface by which packets from one address to the other leave, or why none does
+    String route(Inet4Address source, Inet4Address target);
 
     /// Asks for an IPv4 address by ARP, out of one interface.
     ///

@@ -2,6 +2,7 @@ package io.telpher.cli.doctor;
 
 import io.telpher.EndpointAddress;
 import io.telpher.spi.Availability;
+import java.net.Inet4Address;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.time.Duration;
@@ -30,6 +31,9 @@ final class FakeProbes implements Probes {
     /// Hardware addresses by interface and address: `eth0 10.0.0.2`.
     final Map<String, String> neighbours = new TreeMap<>();
 
+    /// Interfaces by source and target: `10.0.0.1 10.0.0.2`.
+    final Map<String, String> routes = new TreeMap<>();
+
     final Map<String, Integer> refusedFiles = new TreeMap<>();
     String dialled;
     Visit visit = new Visit(null, false, null, "lane 0 (tcp): in use");
@@ -55,6 +59,12 @@ final class FakeProbes implements Probes {
     @Override
     public Rdma rdma() {
         return rdma;
+    }
+
+    @Override
+    public String route(Inet4Address source, Inet4Address target) {
+        return routes.getOrDefault(
+                source.getHostAddress() + " " + target.getHostAddress(), "ENETUNREACH");
     }
 
     @Override

@@ -68,7 +68,13 @@ class RdmaChecksTest {
     }
 
     private List<Finding> examine(Check check) {
-        return check.examine(new Host(root, environment, List.of(), probes));
+        List<Nic> nics = List.of(nic("n01", "10.9.1.1"), nic("n02", "10.9.2.1"));
+        return check.examine(new Host(root, environment, nics, probes));
+    }
+
+    private static Nic nic(String name, String address) {
+        Nic.Subnet subnet = new Nic.Subnet(InetAddress.ofLiteral(address), 16);
+        return new Nic(name, false, List.of(subnet));
     }
 
     private List<Finding> wrong(Check check) {
@@ -160,6 +166,22 @@ class RdmaChecksTest {
         assertThat(examine(new RdmaMtuCheck()))
                 .anyMatch(f -> f.summary().contains("rxe02/1 (n02): 1024 bytes of data"))
                 .anyMatch(f -> f.summary().contains("needs an interface of 4192"));
+    }
+
+    @Test
+    void whatLeavesByAnotherPortIsAWarning() {
+        // In a subnet of 16 bits both ask for the way to its first address.
+        probes.routes.put("10.9.1.1 10.9.0.1", "n01");
+        probes.routes.put("10.9.2.1 10.9.0.1", "n01");
+        assertThat(examine(new RdmaRoutesCheck())).hasSize(2);
+        assertThat(wrong(new RdmaRoutesCheck()))
+                .singleElement()
+                .matches(
+                        f ->
+                                f.summary()
+                                        .equals(
+                                                "rxe02/1 (n02): what leaves 10.9.2.1 goes out elsewhere: n01"))
+                .matches(f -> f.remedy().contains("ip rule add from 10.9.2.1"));
     }
 
     @Test

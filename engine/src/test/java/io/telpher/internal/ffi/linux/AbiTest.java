@@ -30,6 +30,7 @@ class AbiTest {
                     MsgHdr.class,
                     Poll.class,
                     Processes.class,
+                    RouteLookup.class,
                     SocketAddresses.class,
                     Sockets.class,
                     TcpInfo.class);
@@ -41,6 +42,7 @@ class AbiTest {
             #define _GNU_SOURCE
             #include <errno.h>
             #include <fcntl.h>
+            #include <linux/rtnetlink.h>
             #include <limits.h>
             #include <netinet/in.h>
             #include <netinet/ip.h>
@@ -109,6 +111,18 @@ class AbiTest {
                     Map.entry(
                             "Processes.RUSAGE_SYSTEM_MICROS",
                             "offsetof(struct rusage, ru_stime.tv_usec)"),
+                    Map.entry("RouteLookup.HEADER_BYTES", "sizeof(struct nlmsghdr)"),
+                    Map.entry("RouteLookup.HEADER_LEN", "offsetof(struct nlmsghdr, nlmsg_len)"),
+                    Map.entry("RouteLookup.HEADER_TYPE", "offsetof(struct nlmsghdr, nlmsg_type)"),
+                    Map.entry("RouteLookup.HEADER_FLAGS", "offsetof(struct nlmsghdr, nlmsg_flags)"),
+                    Map.entry("RouteLookup.RTMSG_BYTES", "sizeof(struct rtmsg)"),
+                    Map.entry("RouteLookup.RTMSG_FAMILY", "offsetof(struct rtmsg, rtm_family)"),
+                    Map.entry("RouteLookup.RTMSG_DST_LEN", "offsetof(struct rtmsg, rtm_dst_len)"),
+                    Map.entry("RouteLookup.RTMSG_SRC_LEN", "offsetof(struct rtmsg, rtm_src_len)"),
+                    Map.entry("RouteLookup.ATTRIBUTE_BYTES", "sizeof(struct rtattr)"),
+                    Map.entry("RouteLookup.ATTRIBUTE_LEN", "offsetof(struct rtattr, rta_len)"),
+                    Map.entry("RouteLookup.ATTRIBUTE_TYPE", "offsetof(struct rtattr, rta_type)"),
+                    Map.entry("RouteLookup.ADDRESS_BYTES", "sizeof(struct in_addr)"),
                     Map.entry("SocketAddresses.STORAGE_BYTES", "sizeof(struct sockaddr_storage)"),
                     Map.entry("SocketAddresses.FAMILY", "offsetof(struct sockaddr, sa_family)"),
                     Map.entry("SocketAddresses.IN_PORT", "offsetof(struct sockaddr_in, sin_port)"),
@@ -137,7 +151,11 @@ class AbiTest {
 
     /// Sizes of our own choosing, and one limit that no header tells.
     private static final Set<String> NOT_IN_C =
-            Set.of("FdPassing.MAX_DESCRIPTORS", "Processes.CPU_SET_BYTES", "TcpInfo.BYTES");
+            Set.of(
+                    "FdPassing.MAX_DESCRIPTORS",
+                    "Processes.CPU_SET_BYTES",
+                    "RouteLookup.ROOM",
+                    "TcpInfo.BYTES");
 
     /// Younger than the headers of the systems that we build on.
     private static final Set<String> MAYBE_MISSING =

@@ -1,0 +1,97 @@
+package io.telpher.cli.doctor;
+
+import io.telpher.topology.Gid;
+import io.telpher.topology.NicPort;
+import java.net.Inet4Address;
+import java.net.InetAddress;
+import java.net.UnknownHostException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+
+/// Whether what leaves a RoCE port's address goes out by that port. Where several ports are in one
+/// subnet the kernel sends everything by one of them, whatever the source: connections for the
+/// handshake, and the answers to ARP, take another cable than the data.
+final class RdmaRoutesCheck implements Check {
+    @Override
+    public String name() {
+        return "rdma-routes";
+    }
+
+    @Override
+    public List<Finding> examine(Host host) {
+        List<Finding> found = new ArrayList<>();
+        for (NicPort port : Rdma.rails(host)) {
+            Optional<Nic.Subnet> subnet = subnet(host, port);
+            Inet4Address other = subnet.map(RdmaRoutesCheck::other).orElse(null);
+            if (subnet.isPresent() && other != null) {
+                found.add(route(host, port, (Inet4Address) subnet.get().ip(), other));
+            }
+        }
+        if (found.isEmpty()) {
+            found.add(
+                    Finding.info(
+                            name(), "no RoCE port with an IPv4 address is active", Pci.INFINIBAND));
+        }
+        return found;
+    }
+
+    /// The address of the GID in use, with the subnet that its interface gives it.
+    private static Optional<Nic.Subnet> subnet(Host host, NicPort port) {
+        String address = port.gid().map(Gid::address).orElse("");
+        return host.nics().stream()
+                .filter(nic -> nic.name().equals(port.netdev()))
+                .flatMap(nic -> nic.addresses().stream())
+                .filter(subnet -> subnet.ip() instanceof Inet4Address)
+                .filter(subnet -> subnet.ip().getHostAddress().equals(address))
+                .findFirst();
+    }
+
+    /// The first address of the subnet for a host, or the second where that is the own one; null
+    /// where a subnet has no other.
+    private static @Nullable Inet4Address other(Nic.Subnet subnet) {
+        if (subnet.prefix() > 30) {
+            return null;
+        }
+        int own = 0;
+        for (byte each : subnet.ip().getAddress()) {
+            own = own << 8 | Byte.toUnsignedInt(each);
+        }
+        int network = own & -1 << (Integer.SIZE - subnet.prefix());
+        int other = network + 1 == own ? network + 2 : network + 1;
+        byte[] bytes = {
+            (byte) (other >>> 24), (byte) (other >>> 16), (byte) (other >>> 8), (byte) other
+        };
+        try {
+            return (Inet4Address) InetAddress.getByAddress(bytes);
+        } catch (UnknownHostException e) {
+            throw new AssertionError("4 bytes make an address", e);
+        }
+    }
+
+    private Finding route(Host host, NicPort port, Inet4Address own, Inet4Address other) {
+        String by = host.probes().route(own, other);
+        String evidence =
+                "RTM_GETROUTE from %s to %s: %s"
+                        .formatted(own.getHostAddress(), other.getHostAddress(), by);
+        if (by.equals(port.netdev())) {
+            return Finding.info(
+                    name(),
+                    "%s: what leaves %s goes out by it"
+                            .formatted(Rdma.label(port), own.getHostAddress()),
+                    evidence);
+        }
+        return Finding.warning(
+                name(),
+                "%s: what leaves %s goes out elsewhere: %s"
+                        .formatted(Rdma.label(port), own.getHostAddress(), by),
+                evidence,
+                "give each port a subnet of its own; or a table of its own: ip route add %s dev %s"
+                                .formatted(own.getHostAddress() + "/SUBNET", port.netdev())
+                        + " table 100, ip rule add from "
+                        + own.getHostAddress()
+                        + " lookup 100",
+                "ip route get %s from %s".formatted(other.getHostAddress(), own.getHostAddress()));
+    }
+}
