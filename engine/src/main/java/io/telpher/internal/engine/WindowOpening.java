@@ -4,10 +4,12 @@ import io.telpher.CounterUpdate;
 import io.telpher.Device;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
+import io.telpher.internal.device.Gpu;
 import io.telpher.internal.device.Runtimes;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.Window;
 import io.telpher.spi.Windows;
+import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
 
 /// Opens windows to regions of the peer for [Direct], and makes devices able to copy through them.
@@ -78,13 +80,53 @@ final class WindowOpening {
         if (window == null || slot.refusing.contains(by)) {
             return;
         }
+        Device of = window.device();
         try {
-            window.prepare(by);
-            Events.chosen(connection, window.path() + " by " + by);
+            if (of == null || isTried(slot, window.path(), by, of)) {
+                window.prepare(by);
+                Events.chosen(connection, window.path() + " by " + by);
+            }
         } catch (TelpherException e) {
             slot.refusing.add(by);
             connection.note("path %s by %s: %s".formatted(window.path(), by, e.getMessage()));
         }
+    }
+
+    /// Whether two devices have been seen to copy as they should. While that is being found out
+    /// bytes go by frames.
+    private boolean isTried(PeerRegion slot, String path, Device by, Device of) {
+        Gpu gpu = Runtimes.open(by);
+        if (gpu.unreachable(of) != null) {
+            return true; // which is told when it is prepared
+        }
+        CompletableFuture<Gpu.Trial> trial = gpu.tried(of);
+        if (trial.isDone()) {
+            return tried(slot, path, by, trial.join());
+        }
+        slot.refusing.add(by);
+        connection.note(
+                "path %s by %s: a child process tries it with %s; by frames meanwhile"
+                        .formatted(path, by, of));
+        CompletableFuture<Void> unused =
+                trial.thenAccept(
+                        found -> {
+                            if (tried(slot, path, by, found)) {
+                                slot.refusing.remove(by); // the next operation prepares it
+                            }
+                        });
+        return false;
+    }
+
+    private boolean tried(PeerRegion slot, String path, Device by, Gpu.Trial found) {
+        if (!found.good()) {
+            slot.refusing.add(by);
+            connection.note(
+                    "path %s by %s: a trial has shown that it does not work: %s"
+                            .formatted(path, by, found.reason()));
+        } else if (!found.reason().isEmpty()) {
+            connection.note("path %s by %s is not tried: %s".formatted(path, by, found.reason()));
+        }
+        return found.good();
     }
 
     private void prepare(RegionImpl region, Device by) {
