@@ -45,5 +45,6 @@ module io.telpher.engine {
 
     provides io.telpher.spi.Transport with
             io.telpher.internal.transport.shm.ShmTransport,
-            io.telpher.internal.transport.tcp.TcpTransport;
+            io.telpher.internal.transport.tcp.TcpTransport,
+            io.telpher.internal.transport.verbs.VerbsTransport;
 }

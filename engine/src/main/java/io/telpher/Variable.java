@@ -19,7 +19,7 @@ enum Variable {
             o -> o.secret() == null ? "made anew for each endpoint" : "set, not shown"),
     TRANSPORTS(
             "transports",
-            "allowed transports, comma-separated: shm, tcp; empty for all",
+            "allowed transports, comma-separated: shm, verbs, tcp; empty for all",
             (o, text) -> o.withTransports(list(text)),
             o -> String.join(",", o.transports())),
     PATHS(

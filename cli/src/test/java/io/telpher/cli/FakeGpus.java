@@ -48,7 +48,6 @@ public final class FakeGpus {
     public static List<String> jvmArguments(Path folder) {
         return List.of(
                 "-Dtelpher.cuda.library=" + folder.resolve(CUDA),
-                "-Dtelpher.nvml.library=" + folder.resolve(NVML),
-                "-Dtelpher.cuda.probe=0");
+                "-Dtelpher.nvml.library=" + folder.resolve(NVML));
     }
 }

@@ -12,6 +12,7 @@ import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.internal.ffi.cuda.FakeGpu;
+import io.telpher.internal.transport.verbs.FakeVerbs;
 import java.io.Serializable;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -39,7 +40,7 @@ final class Participant implements AutoCloseable {
     ///
     /// @return its address
     byte[] open(Tweak tweak) {
-        endpoint = Endpoint.open(tweak.apply(EndpointOptions.DEFAULTS));
+        endpoint = FakeVerbs.open(tweak.apply(EndpointOptions.DEFAULTS));
         return endpoint.address().toBytes();
     }
 

@@ -1,6 +1,7 @@
 package io.telpher.contract;
 
 import io.telpher.EndpointOptions;
+import io.telpher.internal.transport.verbs.FakeVerbs;
 import java.util.List;
 
 /// The paths that the contract is tested on, each with the options that leave no other choice.
@@ -15,6 +16,12 @@ enum TestPath {
     RING("shm-ring", List.of("shm"), List.of("shm-ring"), Place.ONE, Place.CHECKED, Place.TWO),
     /// Any memory, over sockets.
     TCP("tcp", List.of("tcp"), List.of("tcp"), Place.values()),
+    /// Any memory, by queue pairs: of a double inside this process, or of this machine's devices.
+    VERBS(
+            "verbs",
+            List.of("verbs"),
+            List.of("verbs"),
+            FakeVerbs.isReal() ? new Place[] {Place.ONE, Place.TWO} : new Place[] {Place.ONE}),
     /// Memory of GPUs, of both endpoints in one process. What Telpher does not allocate is the
     /// host's on all of these paths.
     CUDA_DIRECT(

@@ -183,13 +183,10 @@ final class ConnectionCore {
         }
     }
 
-    /// A way that was not taken, for [#explain()]; once, however many regions it is about.
+    /// A way that was not taken, for [#explain()].
     void note(String text) {
         lock.lock();
         try {
-            if (notesOnPaths.contains(text)) {
-                return;
-            }
             notesOnPaths.add(text);
         } finally {
             lock.unlock();

@@ -91,9 +91,6 @@ final class Operation implements Window.Guard {
     long remoteOffset;
     @Nullable RemoteSlices remotePieces;
 
-    /// The regions of both sides, once somebody has looked.
-    final OperationRegions regions = new OperationRegions();
-
     long length;
     long tag;
     long position;
@@ -397,7 +394,6 @@ final class Operation implements Window.Guard {
         localPieces = null;
         remote = null;
         remotePieces = null;
-        regions.clear();
         counter = null;
         noteLength = -1;
         if (note.length > 4096) {

@@ -34,11 +34,7 @@ final class Allocations {
         }
         long before = context.enter();
         try {
-            if (vmm) {
-                return map(bytes);
-            }
-            long address = CudaMemory.alloc(bytes);
-            return new Allocated(address, false, () -> CudaMemory.free(address));
+            return vmm ? map(bytes) : new Plain(CudaMemory.alloc(bytes));
         } finally {
             context.exit(before);
         }
@@ -62,34 +58,31 @@ final class Allocations {
             throw CudaError.failure((int) handle, "cuMemCreate", size, properties);
         }
         try {
-            long address = Mapping.of(handle, size, device);
-            return new Allocated(address, true, () -> Mapping.undo(address, size));
+            return new Mapped(Mapping.of(handle, size, device), size);
         } finally {
             // The mapping keeps the memory.
             CudaVmm.release(handle);
         }
     }
 
-    private final class Allocated implements Gpu.Allocation {
+    private final class Mapped implements Gpu.Allocation {
         private final long address;
-        private final boolean lingers;
-        private final Runnable free;
+        private final long size;
         private boolean closed;
 
-        Allocated(long address, boolean lingers, Runnable free) {
+        Mapped(long address, long size) {
             this.address = address;
-            this.lingers = lingers;
-            this.free = free;
+            this.size = size;
+        }
+
+        @Override
+        public boolean mayLinger() {
+            return true;
         }
 
         @Override
         public long address() {
             return address;
-        }
-
-        @Override
-        public boolean mayLinger() {
-            return lingers;
         }
 
         @Override
@@ -100,7 +93,40 @@ final class Allocations {
             closed = true;
             long before = context.enter();
             try {
-                free.run();
+                Mapping.undo(address, size);
+            } finally {
+                context.exit(before);
+            }
+        }
+    }
+
+    private final class Plain implements Gpu.Allocation {
+        private final long address;
+        private boolean closed;
+
+        Plain(long address) {
+            this.address = address;
+        }
+
+        @Override
+        public boolean mayLinger() {
+            return false;
+        }
+
+        @Override
+        public long address() {
+            return address;
+        }
+
+        @Override
+        public synchronized void close() {
+            if (closed) {
+                return;
+            }
+            closed = true;
+            long before = context.enter();
+            try {
+                CudaMemory.free(address);
             } finally {
                 context.exit(before);
             }

@@ -5,6 +5,7 @@ import io.telpher.TelpherException;
 import io.telpher.internal.device.CopyQueue;
 import io.telpher.internal.ffi.cuda.CudaCopies;
 import io.telpher.internal.ffi.cuda.CudaError;
+import io.telpher.internal.ffi.cuda.CudaMemory;
 import io.telpher.internal.ffi.cuda.CudaStreams;
 import io.telpher.internal.memory.Raw;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -33,7 +34,6 @@ final class CudaQueue implements CopyQueue {
     private final Tuning tuning;
     private final ReentrantLock lock = new ReentrantLock();
     private final AtomicBoolean polling = new AtomicBoolean();
-    private final Held held = new Held();
     private final PinnedPool pool;
     private final PinnedPool.Block flags;
     private final long arrived;
@@ -65,22 +65,21 @@ final class CudaQueue implements CopyQueue {
         this.device = device;
         this.context = context;
         this.tuning = tuning;
-        this.pool = new PinnedPool(context, held);
-        boolean complete = false;
+        this.pool = new PinnedPool(context);
         long before = context.enter();
         try {
             flags = pool.take(MOST_LAUNCHES * LINE);
             Raw.ALL.asSlice(flags.address(), flags.bytes()).fill((byte) 0);
-            arrived = held.memory(MOST_LAUNCHES * LINE);
-            long first = held.stream(0);
-            CudaCopies.fill(arrived, (byte) 0, MOST_LAUNCHES * LINE, first);
-            CudaStreams.synchronize(first);
+            arrived = CudaMemory.alloc(MOST_LAUNCHES * LINE);
+            long[] first = streams(1, 0);
+            CudaCopies.fill(arrived, (byte) 0, MOST_LAUNCHES * LINE, first[0]);
+            CudaStreams.synchronize(first[0]);
 
             Kernels loaded = null;
             KernelLane lane = null;
             String reason = "";
             try {
-                loaded = Kernels.load(context, held);
+                loaded = Kernels.load(context);
                 // Before other work of the device: it waits for the SMs, not for copies.
                 int priority = CudaStreams.priorities().greatest();
                 lane =
@@ -88,8 +87,8 @@ final class CudaQueue implements CopyQueue {
                                 this,
                                 loaded,
                                 tuning.kernelWindow(),
-                                held.streams(tuning.kernelWindow(), priority));
-                lane.warmUp(newLaunch(first));
+                                streams(tuning.kernelWindow(), priority));
+                lane.warmUp(newLaunch(first[0]));
             } catch (TelpherException.Unsupported | TelpherException.NativeFailure e) {
                 loaded = null;
                 lane = null;
@@ -100,23 +99,18 @@ final class CudaQueue implements CopyQueue {
             agent = loaded == null || tuning.agentBytes() == 0 ? null : agent(loaded.agent());
             withoutKernels = reason;
             int window = tuning.engineWindow();
-            engines = new EngineLane(this, loaded, window, held.streams(tuning.engineStreams(), 0));
+            engines = new EngineLane(this, loaded, window, streams(tuning.engineStreams(), 0));
             // One more, so that both directions have one.
             hostEngines =
-                    new EngineLane(
-                            this, loaded, window, held.streams(tuning.engineStreams() + 1, 0));
-            complete = true;
+                    new EngineLane(this, loaded, window, streams(tuning.engineStreams() + 1, 0));
         } finally {
-            if (!complete) {
-                held.giveBack();
-            }
             context.exit(before);
         }
     }
 
     private @Nullable Agent agent(long kernel) {
         try {
-            long stream = held.stream(CudaStreams.priorities().greatest());
+            long stream = streams(1, CudaStreams.priorities().greatest())[0];
             Agent made = new Agent(this, pool, kernel, stream);
             made.warmUp();
             return made;
@@ -130,6 +124,14 @@ final class CudaQueue implements CopyQueue {
         System.getLogger("io.telpher.cuda").log(System.Logger.Level.DEBUG, message);
     }
 
+    private static long[] streams(int count, int priority) {
+        long[] streams = new long[count];
+        for (int i = 0; i < count; i++) {
+            streams[i] = CudaStreams.create(CudaStreams.CU_STREAM_NON_BLOCKING, priority);
+        }
+        return streams;
+    }
+
     Launch newLaunch(long stream) {
         long offset = LINE * made++;
         return new Launch(pool, flags.address() + offset, arrived + offset, stream);
@@ -137,10 +139,6 @@ final class CudaQueue implements CopyQueue {
 
     CudaContext context() {
         return context;
-    }
-
-    Held held() {
-        return held;
     }
 
     Tuning tuning() {

@@ -1,5 +1,6 @@
 package io.telpher.internal.device.cuda;
 
+import io.telpher.internal.ffi.cuda.CudaMemory;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
@@ -8,13 +9,14 @@ import java.util.List;
 /// back here, never to the driver: freeing waits for everything that runs on the device.
 /// Guarded by the queue's lock.
 final class PinnedPool {
+    private static final int FLAGS =
+            CudaMemory.CU_MEMHOSTALLOC_PORTABLE | CudaMemory.CU_MEMHOSTALLOC_DEVICEMAP;
+
     private final CudaContext context;
-    private final Held held;
     private final List<Block> spare = new ArrayList<>();
 
-    PinnedPool(CudaContext context, Held held) {
+    PinnedPool(CudaContext context) {
         this.context = context;
-        this.held = held;
     }
 
     /// A piece of page-locked memory; devices see it at the host's address.
@@ -35,7 +37,7 @@ final class PinnedPool {
         }
         long before = context.enter();
         try {
-            return new Block(held.pinned(size), size);
+            return new Block(CudaMemory.hostAlloc(size, FLAGS), size);
         } finally {
             context.exit(before);
         }

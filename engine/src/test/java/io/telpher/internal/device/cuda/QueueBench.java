@@ -184,8 +184,6 @@ final class QueueBench {
         return new Tuning(
                 t.kernels(),
                 t.cuMem(),
-                t.probe(),
-                t.probeSeconds(),
                 t.kernelBytes(),
                 t.kernelPiece(),
                 t.hostBytes(),
@@ -219,8 +217,6 @@ final class QueueBench {
         return new Tuning(
                 kernels,
                 t.cuMem(),
-                t.probe(),
-                t.probeSeconds(),
                 below,
                 below,
                 below,

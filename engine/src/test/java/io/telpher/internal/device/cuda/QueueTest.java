@@ -81,7 +81,6 @@ class QueueTest {
                 "slowDevice",
                 "noRoom",
                 "refusedAllocation",
-                "refusedQueue",
                 "keptImage",
                 "lostContext");
     }

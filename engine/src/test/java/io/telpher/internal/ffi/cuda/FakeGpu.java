@@ -101,15 +101,12 @@ public final class FakeGpu {
         return Path.of("target", "fake-gpu").toAbsolutePath();
     }
 
-    /// What a JVM needs for its GPUs to be the fake ones, and to be believed without a trial.
+    /// What a JVM needs for its GPUs to be the fake ones.
     public static List<String> jvmArguments() {
         assumeBuilt();
-        List<String> arguments = new ArrayList<>();
-        for (Library library : LIBRARIES) {
-            arguments.add("-D" + library.property + "=" + folder().resolve(library.file));
-        }
-        arguments.add("-Dtelpher.cuda.probe=0");
-        return arguments;
+        return LIBRARIES.stream()
+                .map(library -> "-D" + library.property + "=" + folder().resolve(library.file))
+                .toList();
     }
 
     /// What has not been given back in this process, such as `allocations 1 streams 2`; "" for

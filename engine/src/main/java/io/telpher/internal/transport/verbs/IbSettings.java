@@ -1,0 +1,116 @@
+package io.telpher.internal.transport.verbs;
+
+import io.telpher.internal.observe.Log;
+import java.util.List;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+
+/// How ports and queue pairs are used: `TELPHER_IB_*`, or else NCCL's variable of the same meaning.
+///
+/// @param disabled the variable that forbids the transport, or null
+/// @param ports `device[:port]` to use, empty for all
+/// @param exact whether they are whole names, not beginnings
+/// @param exclude whether they are what is not used
+/// @param gidIndex index in each port's table, -1: by type and address
+/// @param trafficClass 0 to 255
+/// @param serviceLevel 0 to 15
+/// @param pkeyIndex partition
+/// @param timeout how long an acknowledgement may take: 4.096 us * 2^timeout
+/// @param retries how often a packet is sent again
+/// @param queuePairs lanes for each pair of rails
+record IbSettings(
+        @Nullable String disabled,
+        List<String> ports,
+        boolean exact,
+        boolean exclude,
+        int gidIndex,
+        int trafficClass,
+        int serviceLevel,
+        int pkeyIndex,
+        int timeout,
+        int retries,
+        int queuePairs) {
+    /// Reads the environment.
+    ///
+    /// @param environment gives a variable's value, or null
+    /// @throws IllegalArgumentException when a variable of Telpher's cannot be understood; of
+    ///     NCCL's that is a warning
+    static IbSettings of(Function<String, @Nullable String> environment) {
+        Reader in = new Reader(environment);
+        String hca = in.text("HCA");
+        boolean exclude = hca.startsWith("^");
+        String rest = exclude ? hca.substring(1) : hca;
+        boolean exact = rest.startsWith("=");
+        rest = exact ? rest.substring(1) : rest;
+        return new IbSettings(
+                in.number("DISABLE", 0, 1, 0) == 1 ? in.name("DISABLE") : null,
+                rest.isEmpty() ? List.of() : List.of(rest.split("\\s*,\\s*")),
+                exact,
+                exclude,
+                in.number("GID_INDEX", -1, 65_535, -1),
+                Math.max(0, in.number("TC", -1, 255, 0)),
+                Math.max(0, in.number("SL", -1, 15, 0)),
+                in.number("PKEY", 0, 65_535, 0),
+                in.number("TIMEOUT", 1, 31, 20),
+                in.number("RETRY_CNT", 0, 7, 7),
+                in.number("QPS_PER_CONNECTION", 1, 128, 1));
+    }
+
+    /// Whether a port may be used.
+    boolean allows(String device, int port) {
+        boolean named = false;
+        for (String each : ports) {
+            int colon = each.indexOf(':');
+            String name = colon < 0 ? each : each.substring(0, colon);
+            boolean device0 = exact ? device.equals(name) : device.startsWith(name);
+            named |=
+                    device0
+                            && (colon < 0
+                                    || each.substring(colon + 1).equals(Integer.toString(port)));
+        }
+        return ports.isEmpty() || named != exclude;
+    }
+
+    private record Reader(Function<String, @Nullable String> environment) {
+        private static final String OWN = "TELPHER_IB_";
+        private static final String NCCL = "NCCL_IB_";
+
+        private boolean isSet(String variable) {
+            String value = environment.apply(variable);
+            return value != null && !value.isBlank();
+        }
+
+        /// The variable that counts.
+        String name(String what) {
+            return isSet(OWN + what) ? OWN + what : NCCL + what;
+        }
+
+        String text(String what) {
+            String value = environment.apply(name(what));
+            return value == null ? "" : value.strip();
+        }
+
+        int number(String what, int least, int most, int otherwise) {
+            String text = text(what);
+            if (text.isEmpty()) {
+                return otherwise;
+            }
+            try {
+                int value = Integer.parseInt(text);
+                if (value >= least && value <= most) {
+                    return value;
+                }
+            } catch (NumberFormatException e) {
+                // as one that is out of range
+            }
+            String message =
+                    "%s=%s: write a whole number from %d to %d"
+                            .formatted(name(what), text, least, most);
+            if (isSet(OWN + what)) {
+                throw new IllegalArgumentException(message);
+            }
+            Log.warning(message + "; it is left out", null);
+            return otherwise;
+        }
+    }
+}

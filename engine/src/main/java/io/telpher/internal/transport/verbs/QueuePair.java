@@ -1,0 +1,220 @@
+package io.telpher.internal.transport.verbs;
+
+import io.telpher.TelpherException;
+import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.ffi.verbs.VerbsDevices;
+import io.telpher.internal.ffi.verbs.VerbsMemory;
+import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
+import java.security.SecureRandom;
+import java.util.concurrent.atomic.AtomicReference;
+import org.jspecify.annotations.Nullable;
+
+/// A queue pair of type RC with a completion queue and a channel of its own, and the reason of its
+/// end: the first one counts. Made and closed by one thread; what lies between is the lane's.
+final class QueuePair implements AutoCloseable {
+    /// Messages of credit alone that may be in the send queue at a time.
+    static final int CREDITS = 32;
+
+    /// A receive request for each record that the ring has room for; for messages of credit alone,
+    /// of which eight can be outstanding; and for those that are posted again late.
+    static final int RECEIVES = Ring.RECORDS + 64;
+
+    private static final int SENDS = Ring.RECORDS + CREDITS;
+
+    /// What a request carries by itself, where the device can: a frame's header and a little more.
+    private static final int INLINE = 192;
+
+    /// Routers that packets may pass.
+    private static final int HOPS = 64;
+
+    /// Reads at a time: lanes make none, and devices want at least one.
+    private static final int READS = 1;
+
+    /// Receives are always posted: these would only count where the far end breaks the protocol,
+    /// whose lane ends then.
+    private static final int NOT_READY_TIMER = 12;
+
+    private static final int NOT_READY_RETRIES = 1;
+
+    private static final SecureRandom RANDOM = new SecureRandom();
+
+    private final Provider provider;
+    private final Device device;
+    private final Rail rail;
+    private final IbSettings settings;
+    private final int psn = RANDOM.nextInt(1 << 24);
+    private final AtomicReference<@Nullable String> failure = new AtomicReference<>();
+    private long channel;
+    private long cq;
+    private long qp;
+    private int inline;
+
+    /// Makes it, in the state INIT.
+    ///
+    /// @throws TelpherException.NativeFailure when a verb fails
+    /// @throws TelpherException.Unsupported when the device's queues are too short
+    QueuePair(Device device, Rail rail, IbSettings settings) {
+        this.provider = device.provider();
+        this.device = device;
+        this.rail = rail;
+        this.settings = settings;
+        VerbsDevices.Attributes limits = device.attributes();
+        if (limits.maxQpWr() < RECEIVES || limits.maxCqe() < SENDS + RECEIVES) {
+            throw new TelpherException.Unsupported(
+                    "%s: queues of %d requests and %d completions; a lane needs %d and %d"
+                            .formatted(
+                                    device,
+                                    limits.maxQpWr(),
+                                    limits.maxCqe(),
+                                    RECEIVES,
+                                    SENDS + RECEIVES));
+        }
+        boolean made = false;
+        try {
+            channel = provider.createChannel(device.context());
+            cq = provider.createCq(device.context(), SENDS + RECEIVES, channel);
+            create();
+            provider.initialise(
+                    qp, rail.port(), settings.pkeyIndex(), VerbsMemory.IBV_ACCESS_REMOTE_WRITE);
+            made = true;
+        } finally {
+            if (!made) {
+                close();
+            }
+        }
+    }
+
+    /// With inline data where the device has so much.
+    private void create() {
+        try {
+            qp = provider.createQp(device.pd(), cq, capacity(INLINE));
+            inline = INLINE;
+        } catch (TelpherException.NativeFailure e) {
+            if (e.errno() != Errno.EINVAL) {
+                throw e;
+            }
+            qp = provider.createQp(device.pd(), cq, capacity(0));
+        }
+    }
+
+    private static VerbsQueuePairs.Capacity capacity(int inline) {
+        return new VerbsQueuePairs.Capacity(SENDS, RECEIVES, 1, 1, inline);
+    }
+
+    /// Lets it receive, then send.
+    ///
+    /// @throws TelpherException.NativeFailure when the peer's address cannot be resolved, or
+    ///     another reason of the kernel
+    void connect(Offer peer) {
+        VerbsQueuePairs.Path path =
+                new VerbsQueuePairs.Path(
+                        rail.port(),
+                        rail.gidIndex(),
+                        peer.gid(),
+                        peer.lid(),
+                        rail.ethernet(),
+                        HOPS,
+                        settings.trafficClass(),
+                        settings.serviceLevel());
+        int mtu = Math.min(peer.mtu(), rail.mtu());
+        provider.readyToReceive(
+                qp,
+                new VerbsQueuePairs.Receiving(
+                        path, mtu, peer.qpn(), peer.psn(), READS, NOT_READY_TIMER));
+        provider.readyToSend(
+                qp,
+                new VerbsQueuePairs.Sending(
+                        psn, settings.timeout(), settings.retries(), NOT_READY_RETRIES, READS));
+    }
+
+    Provider provider() {
+        return provider;
+    }
+
+    Device device() {
+        return device;
+    }
+
+    Rail rail() {
+        return rail;
+    }
+
+    int psn() {
+        return psn;
+    }
+
+    int number() {
+        return provider.number(qp);
+    }
+
+    /// @return most bytes that a request carries by itself
+    int inline() {
+        return inline;
+    }
+
+    int descriptor() {
+        return provider.descriptor(channel);
+    }
+
+    /// @return 0 or an errno
+    int postSend(long wr) {
+        return provider.postSend(qp, wr);
+    }
+
+    /// @return 0 or an errno
+    int postReceive(long wr) {
+        return provider.postReceive(qp, wr);
+    }
+
+    /// @return how many completions, negative when the queue failed
+    int poll(int most, long wcs) {
+        return provider.pollCq(cq, most, wcs);
+    }
+
+    /// @return whether a completion that comes from now on makes the descriptor readable
+    boolean requestNotification() {
+        int error = provider.requestNotification(cq);
+        if (error != 0) {
+            fail("ibv_req_notify_cq failed: " + Errno.describe(error));
+        }
+        return error == 0;
+    }
+
+    /// Empties the channel.
+    void takeEvents() {
+        int taken = provider.takeEvents(channel);
+        if (taken < 0) {
+            fail("ibv_get_cq_event failed: " + Errno.describe(taken));
+        }
+    }
+
+    /// Notes why it is of no use any more; the first reason stays.
+    void fail(String reason) {
+        failure.compareAndSet(null, rail + ": " + reason);
+    }
+
+    @Nullable String failure() {
+        String why = failure.get();
+        return why != null ? why : device.failure();
+    }
+
+    /// After this nothing of the process's memory is touched on its behalf. Each step comes before
+    /// what it uses is gone; one that fails is told, and the next is made.
+    @Override
+    public void close() {
+        if (qp != 0) {
+            Device.ended("ibv_modify_qp to ERR", provider.fail(qp));
+            Device.ended("ibv_destroy_qp", provider.destroyQp(qp));
+            qp = 0;
+        }
+        if (cq != 0) {
+            provider.takeEvents(channel); // those that are not acknowledged would be waited for
+            Device.ended("ibv_destroy_cq", provider.destroyCq(cq));
+            cq = 0;
+        }
+        if (channel != 0) {
+            Device.ended("ibv_destroy_comp_channel", provider.destroyChannel(channel));
+            channel = 0;
+        }
+    }
+}

@@ -1,0 +1,116 @@
+package io.telpher.internal.transport.verbs;
+
+import io.telpher.TelpherException;
+import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.ffi.verbs.VerbsMemory;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import org.jspecify.annotations.Nullable;
+
+/// One side of a lane: its queue pair, its ring, and the mirror of the peer's ring. Made before the
+/// peer is known, so that it can be told of; belongs to the lane from [#connect] on.
+final class RingPair implements AutoCloseable {
+    private static final int PAGE = 4096;
+
+    private final Device device;
+    private final QueuePair queuePair;
+    private final Arena arena = Arena.ofShared();
+    private final MemorySegment ring;
+    private final MemorySegment mirror;
+    private Provider.@Nullable Registration ringKeys;
+    private Provider.@Nullable Registration mirrorKeys;
+
+    /// Makes a queue pair that can receive as soon as it is connected.
+    ///
+    /// @throws TelpherException.NativeFailure when a verb fails; nothing is left then
+    RingPair(Device device, Rail rail, IbSettings settings) {
+        this.device = device;
+        this.ring = arena.allocate(Ring.BYTES, PAGE);
+        this.mirror = arena.allocate(Ring.BYTES, PAGE);
+        QueuePair made = null;
+        boolean complete = false;
+        try {
+            made = new QueuePair(device, rail, settings);
+            // Without relaxed ordering: what is here is looked at.
+            ringKeys =
+                    device.register(
+                            ring.address(),
+                            Ring.BYTES,
+                            VerbsMemory.IBV_ACCESS_LOCAL_WRITE
+                                    | VerbsMemory.IBV_ACCESS_REMOTE_WRITE);
+            mirrorKeys = device.register(mirror.address(), Ring.BYTES, 0);
+            int error = RingInput.postAll(made);
+            if (error != 0) {
+                throw new TelpherException.NativeFailure(
+                        "ibv_post_recv", error, Errno.describe(error));
+            }
+            complete = true;
+        } finally {
+            if (!complete) {
+                if (made != null) {
+                    made.close();
+                }
+                free();
+            }
+        }
+        this.queuePair = made;
+    }
+
+    /// What the peer has to know of it.
+    Offer offer(byte[] peerGid) {
+        Rail rail = queuePair.rail();
+        Provider.Registration keys = ringKeys;
+        return new Offer(
+                Offer.GOOD,
+                queuePair.number(),
+                queuePair.psn(),
+                rail.gid(),
+                peerGid,
+                rail.lid(),
+                rail.mtu(),
+                rail.ethernet(),
+                ring.address(),
+                keys == null ? 0 : keys.rkey(),
+                "");
+    }
+
+    /// Lets it receive from the peer and send to it.
+    void connect(Offer peer) {
+        queuePair.connect(peer);
+    }
+
+    QueuePair queuePair() {
+        return queuePair;
+    }
+
+    /// @return the sending half; once
+    RingOutput output(Offer peer) {
+        Provider.Registration keys = mirrorKeys;
+        return new RingOutput(
+                queuePair, arena, mirror, keys == null ? 0 : keys.lkey(), peer.ring(), peer.rkey());
+    }
+
+    /// @return the receiving half; once
+    RingInput input(RingOutput output) {
+        return new RingInput(queuePair, arena, output, ring);
+    }
+
+    /// First the queue pair, then what it touches.
+    @Override
+    public void close() {
+        queuePair.close();
+        free();
+    }
+
+    private void free() {
+        free(ringKeys);
+        free(mirrorKeys);
+        arena.close();
+    }
+
+    private void free(Provider.@Nullable Registration keys) {
+        if (keys != null) {
+            Device.ended("ibv_dereg_mr", device.provider().deregister(keys.handle()));
+        }
+    }
+}

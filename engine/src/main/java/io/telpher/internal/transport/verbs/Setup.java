@@ -1,0 +1,123 @@
+package io.telpher.internal.transport.verbs;
+
+import io.telpher.TelpherException;
+import io.telpher.spi.Channel;
+import io.telpher.spi.Deadline;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/// The two sides of the handshake that makes a queue pair on each side and connects them. Blocks,
+/// at most until the deadline; who fails leaves nothing behind, and the other side learns of it by
+/// an answer, or by the end of the stream, which the caller closes.
+final class Setup {
+    /// A queue pair that is connected, and what the peer has said.
+    record Connected(RingPair rings, Offer peer) {}
+
+    private record Place(Device device, Rail rail) {}
+
+    private final List<Device> devices;
+    private final IbSettings settings;
+
+    Setup(List<Device> devices, IbSettings settings) {
+        this.devices = devices;
+        this.settings = settings;
+    }
+
+    /// The side that dialled.
+    ///
+    /// @throws TelpherException.Unsupported when the rail is not there any more, here or at the
+    ///     peer
+    Connected initiate(Channel stream, Rails.Pair pair, Deadline deadline) {
+        List<String> remarks = new ArrayList<>();
+        Place here = find(pair.local().gid(), remarks);
+        if (here == null) {
+            throw new TelpherException.Unsupported(
+                    "%s: the port has lost this address%s".formatted(pair.local(), tail(remarks)));
+        }
+        RingPair rings = new RingPair(here.device(), here.rail(), settings);
+        boolean done = false;
+        try {
+            rings.offer(pair.remote().gid()).send(stream, deadline);
+            Offer answer = Offer.receive(stream, deadline);
+            if (answer.status() != Offer.GOOD) {
+                throw new TelpherException.Unsupported(
+                        "%s: the peer says: %s".formatted(pair.text(), answer.reason()));
+            }
+            checkLinkLayer(answer, here.rail());
+            rings.connect(answer);
+            Offer.sendReady(stream, deadline);
+            done = true;
+            return new Connected(rings, answer);
+        } finally {
+            if (!done) {
+                rings.close();
+            }
+        }
+    }
+
+    /// The side that was dialled. It can receive before it answers, and sends only when the other
+    /// one can.
+    Connected accept(Channel stream, Deadline deadline) {
+        Offer offer = Offer.receive(stream, deadline);
+        if (offer.status() != Offer.GOOD) {
+            throw new TelpherException.ProtocolViolation(
+                    stream.text() + ": an offer that refuses: " + offer.reason());
+        }
+        List<String> remarks = new ArrayList<>();
+        Place here = find(offer.peerGid(), remarks);
+        if (here == null) {
+            String reason =
+                    "no active port here has the address %s%s"
+                            .formatted(Rail.text(offer.peerGid()), tail(remarks));
+            Offer.refusal(Offer.NO_SUCH_RAIL, reason).send(stream, deadline);
+            throw new TelpherException.Unsupported(stream.text() + ": " + reason);
+        }
+        RingPair rings = null;
+        boolean done = false;
+        try {
+            checkLinkLayer(offer, here.rail());
+            rings = new RingPair(here.device(), here.rail(), settings);
+            rings.connect(offer);
+            rings.offer(offer.gid()).send(stream, deadline);
+            Offer.awaitReady(stream, deadline);
+            done = true;
+            return new Connected(rings, offer);
+        } catch (TelpherException.NativeFailure | TelpherException.Unsupported e) {
+            Offer.refusal(Offer.FAILED, here.rail() + ": " + e.getMessage()).send(stream, deadline);
+            throw e;
+        } finally {
+            if (!done && rings != null) {
+                rings.close();
+            }
+        }
+    }
+
+    private static void checkLinkLayer(Offer peer, Rail rail) {
+        if (peer.ethernet() != rail.ethernet()) {
+            throw new TelpherException.Unsupported(
+                    "%s is %s, the other end %s"
+                            .formatted(
+                                    rail,
+                                    rail.ethernet() ? "Ethernet" : "InfiniBand",
+                                    peer.ethernet() ? "Ethernet" : "InfiniBand"));
+        }
+    }
+
+    /// Looks for a GID among those that the ports have now.
+    private @Nullable Place find(byte[] gid, List<String> remarks) {
+        for (Device device : devices) {
+            for (Rail rail : device.rails(settings, remarks)) {
+                if (Arrays.equals(rail.gid(), gid)) {
+                    return new Place(device, rail);
+                }
+            }
+        }
+        return null;
+    }
+
+    private static String tail(List<String> remarks) {
+        return remarks.isEmpty() ? "" : " (" + String.join("; ", remarks) + ")";
+    }
+}

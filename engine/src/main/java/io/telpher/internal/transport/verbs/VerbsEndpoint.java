@@ -1,0 +1,265 @@
+package io.telpher.internal.transport.verbs;
+
+import io.telpher.EndpointOptions;
+import io.telpher.TelpherException;
+import io.telpher.internal.transport.tcp.TcpTransport;
+import io.telpher.spi.Channel;
+import io.telpher.spi.Deadline;
+import io.telpher.spi.EndpointContext;
+import io.telpher.spi.Lane;
+import io.telpher.spi.Link;
+import io.telpher.spi.LocalRegion;
+import io.telpher.spi.Locator;
+import io.telpher.spi.PeerAddress;
+import io.telpher.spi.Role;
+import io.telpher.spi.Route;
+import io.telpher.spi.TransportEndpoint;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Executor;
+import org.jspecify.annotations.Nullable;
+
+/// One endpoint's devices and its ways to others. The streams over which peers are met, and which
+/// stay beside the lanes, are those of a transport `tcp` of its own.
+final class VerbsEndpoint implements TransportEndpoint {
+    /// The transport name of the locators that say where the streams are listened for.
+    private static final String STREAMS = "verbs-tcp";
+
+    private static final String TCP = "tcp";
+
+    /// What [#dial] needs.
+    ///
+    /// @param pair the rails
+    /// @param streams ways to the peer's listeners, best first
+    private record Target(Rails.Pair pair, List<Route> streams) {}
+
+    private final EndpointContext context;
+    private final IbSettings settings;
+    private final List<Device> devices;
+    private final TransportEndpoint tcp;
+    private final List<Locator> locators;
+    private final Setup setup;
+
+    private VerbsEndpoint(
+            EndpointContext context,
+            IbSettings settings,
+            List<Device> devices,
+            List<Rail> rails,
+            List<String> remarks) {
+        this.context = context;
+        this.settings = settings;
+        this.devices = devices;
+        if (rails.isEmpty()) {
+            throw new TelpherException.Unsupported(
+                    "no RDMA port can be used: " + String.join("; ", remarks));
+        }
+        this.setup = new Setup(devices, settings);
+        this.tcp = new TcpTransport().open(new Streams());
+        List<Locator> all = new ArrayList<>();
+        for (Rail rail : rails) {
+            all.add(new Locator(VerbsTransport.NAME, rail.encode(), rail.toString()));
+        }
+        for (Locator stream : tcp.locators()) {
+            all.add(new Locator(STREAMS, stream.data(), "control " + stream.text()));
+        }
+        this.locators = List.copyOf(all);
+    }
+
+    /// Opens every device of which a port may be used; one that does not open costs a remark.
+    ///
+    /// @throws TelpherException.Unsupported when nothing is left
+    static VerbsEndpoint open(EndpointContext context, Provider provider, IbSettings settings) {
+        List<Device> devices = new ArrayList<>();
+        List<String> remarks = new ArrayList<>();
+        List<Rail> rails = new ArrayList<>();
+        boolean made = false;
+        try {
+            for (String name : provider.devices()) {
+                try {
+                    Device device = new Device(provider, context, name);
+                    devices.add(device);
+                    rails.addAll(device.rails(settings, remarks));
+                } catch (TelpherException.NativeFailure e) {
+                    remarks.add(name + ": " + e.getMessage());
+                }
+            }
+            VerbsEndpoint endpoint =
+                    new VerbsEndpoint(context, settings, List.copyOf(devices), rails, remarks);
+            made = true;
+            return endpoint;
+        } finally {
+            if (!made) {
+                devices.forEach(Device::close);
+            }
+        }
+    }
+
+    @Override
+    public List<Locator> locators() {
+        return locators;
+    }
+
+    @Override
+    public List<Route> routes(PeerAddress peer) {
+        List<Route> routes = new ArrayList<>();
+        List<Rail> remote = new ArrayList<>();
+        for (Locator locator : peer.of(VerbsTransport.NAME)) {
+            try {
+                remote.add(Rail.decode(locator.data()));
+            } catch (IllegalArgumentException e) {
+                routes.add(rejected(locator.text(), "cannot be read: " + e.getMessage()));
+            }
+        }
+        if (remote.isEmpty() && routes.isEmpty()) {
+            return List.of(rejected("verbs", "the peer's address lists no RDMA port"));
+        }
+        List<String> remarks = new ArrayList<>();
+        List<Rail> local = new ArrayList<>();
+        for (Device device : devices) {
+            local.addAll(device.rails(settings, remarks));
+        }
+        List<Route> streams = new ArrayList<>();
+        for (Route route : tcp.routes(withStreams(peer))) {
+            if (route.rejected() == null) {
+                streams.add(route);
+            }
+        }
+        Rails.Plan plan = Rails.plan(local, remote);
+        int lanes = context.options().lanes();
+        for (Rails.Pair pair : plan.pairs()) {
+            routes.add(
+                    streams.isEmpty()
+                            ? rejected(pair.text(), "no way to the peer's control port by TCP")
+                            : new Route(
+                                    VerbsTransport.NAME,
+                                    pair.text(),
+                                    lanes > 0 ? lanes : settings.queuePairs(),
+                                    null,
+                                    new Target(pair, List.copyOf(streams))));
+        }
+        for (Rails.Unreachable each : plan.unreachable()) {
+            routes.add(rejected(each.rail().toString(), each.why()));
+        }
+        for (String remark : remarks) {
+            routes.add(rejected("verbs", remark));
+        }
+        return List.copyOf(routes);
+    }
+
+    private static Route rejected(String text, String why) {
+        return new Route(VerbsTransport.NAME, text, 0, why, why);
+    }
+
+    /// The same peer, whose streams' locators are those of the transport that dials them.
+    private static PeerAddress withStreams(PeerAddress peer) {
+        return new PeerAddress(
+                peer.incarnation(),
+                peer.host(),
+                peer.of(STREAMS).stream().map(l -> new Locator(TCP, l.data(), l.text())).toList());
+    }
+
+    @Override
+    public Channel dial(Route route, Deadline deadline) {
+        if (!(route.target() instanceof Target target)) {
+            throw new TelpherException.ConnectFailed(
+                    route.text() + " is no way: " + route.rejected(), List.of());
+        }
+        List<String> failures = new ArrayList<>();
+        for (Route stream : target.streams()) {
+            try {
+                return new VerbsChannel(tcp.dial(stream, deadline), target.pair());
+            } catch (TelpherException.ConnectFailed e) {
+                failures.add(String.valueOf(e.getMessage()));
+            }
+        }
+        throw new TelpherException.ConnectFailed("no control stream for " + route.text(), failures);
+    }
+
+    @Override
+    public Link link(Channel channel, Role role, PeerAddress peer, Deadline deadline) {
+        if (!(channel instanceof VerbsChannel(Channel stream, Rails.Pair pair))) {
+            throw new IllegalArgumentException(channel.text() + " is not a channel of verbs");
+        }
+        Setup.Connected connected = null;
+        Lane control = null;
+        boolean done = false;
+        try {
+            connected =
+                    pair != null
+                            ? setup.initiate(channel, pair, deadline)
+                            : setup.accept(channel, deadline);
+            control = tcp.link(stream, role, peer, deadline).lane();
+            done = true;
+        } finally {
+            if (!done) {
+                if (connected != null) {
+                    connected.rings().close();
+                }
+                stream.close();
+            }
+        }
+        return new Link(new VerbsLane(connected.rings(), connected.peer(), control), null);
+    }
+
+    @Override
+    public void opened(LocalRegion region) {
+        // Peers reach regions by frames, and those ask the engine.
+    }
+
+    @Override
+    public @Nullable String revoke(LocalRegion region, Deadline deadline) {
+        return null;
+    }
+
+    @Override
+    public void close() {
+        tcp.close();
+        devices.forEach(Device::close);
+    }
+
+    /// What the transport of the streams sees of the endpoint: a port of its own, and channels that
+    /// come in are to become queue pairs.
+    private final class Streams implements EndpointContext {
+        private final EndpointOptions options = context.options().withPort(0);
+
+        @Override
+        public EndpointOptions options() {
+            return options;
+        }
+
+        @Override
+        public long incarnation() {
+            return context.incarnation();
+        }
+
+        @Override
+        public void accepted(TransportEndpoint from, Channel channel) {
+            context.accepted(VerbsEndpoint.this, new VerbsChannel(channel, null));
+        }
+
+        @Override
+        public Executor control() {
+            return context.control();
+        }
+
+        @Override
+        public @Nullable LocalRegion region(int index, int generation, long key) {
+            return context.region(index, generation, key);
+        }
+
+        @Override
+        public boolean isOpen(int index, int generation) {
+            return context.isOpen(index, generation);
+        }
+
+        @Override
+        public void watch(int descriptor, Runnable ready) {
+            context.watch(descriptor, ready);
+        }
+
+        @Override
+        public void unwatch(int descriptor) {
+            context.unwatch(descriptor);
+        }
+    }
+}

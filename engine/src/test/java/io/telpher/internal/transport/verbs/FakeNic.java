@@ -1,0 +1,225 @@
+package io.telpher.internal.transport.verbs;
+
+import io.telpher.internal.ffi.verbs.SendRequest;
+import io.telpher.internal.ffi.verbs.Sge;
+import io.telpher.internal.ffi.verbs.VerbsMemory;
+import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
+import io.telpher.internal.ffi.verbs.WorkCompletion;
+import io.telpher.internal.memory.Raw;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayDeque;
+import java.util.Iterator;
+
+/// What carries out the requests of [FakeVerbs]: RDMA writes with an immediate value, in order for
+/// each queue pair. Bytes arrive at once, on the thread that posts; the acknowledgement comes with
+/// a later poll, or a millisecond later from a thread of its own. Until then the request's memory
+/// must stay as it was, since a device may send it again.
+///
+/// Allocates nothing for each request. Everything happens under the lock of the [FakeVerbs].
+final class FakeNic {
+    /// A request that was posted.
+    private static final class Work {
+        FakeObjects.Qp qp;
+        long id;
+        int opcode;
+        int flags;
+        int immediate;
+        long remote;
+        int rkey;
+        long local;
+        int bytes;
+        int lkey;
+
+        /// What it carries itself, or what was sent.
+        final MemorySegment copy = MemorySegment.ofArray(new byte[Ring.BYTES / 4]);
+
+        boolean isInline() {
+            return (flags & SendRequest.IBV_SEND_INLINE) != 0;
+        }
+    }
+
+    private final FakeVerbs verbs;
+    private final ArrayDeque<Work> free = new ArrayDeque<>();
+    private final ArrayDeque<Work> posted = new ArrayDeque<>();
+    private final ArrayDeque<Work> arrived = new ArrayDeque<>();
+
+    /// Whether acknowledgements are due; the one thing that is read without the lock.
+    volatile boolean isOwing;
+
+    FakeNic(FakeVerbs verbs) {
+        this.verbs = verbs;
+        Thread.ofPlatform().daemon().name("fake-nic").start(this::acknowledgeLate);
+    }
+
+    void add(FakeObjects.Qp qp, long wr) {
+        Work work = free.isEmpty() ? new Work() : free.removeLast();
+        long sge = SendRequest.sge(wr);
+        boolean any = SendRequest.sges(wr) > 0;
+        work.qp = qp;
+        work.id = SendRequest.id(wr);
+        work.opcode = SendRequest.opcode(wr);
+        work.flags = SendRequest.flags(wr);
+        work.immediate = SendRequest.immediate(wr);
+        work.remote = SendRequest.remoteAddress(wr);
+        work.rkey = SendRequest.rkey(wr);
+        work.local = any ? Sge.address(sge) : 0;
+        work.bytes = any ? Sge.length(sge) : 0;
+        work.lkey = any ? Sge.lkey(sge) : 0;
+        if (SendRequest.sges(wr) > qp.capacity.sendPieces()) {
+            verbs.misuse("a request of " + SendRequest.sges(wr) + " pieces");
+        }
+        if (work.isInline()) {
+            if (work.bytes > qp.capacity.inline()) {
+                verbs.misuse(work.bytes + " bytes inline");
+            }
+            take(work);
+        }
+        posted.addLast(work);
+    }
+
+    private static void take(Work work) {
+        MemorySegment.copy(Raw.ALL, work.local, work.copy, 0, work.bytes);
+    }
+
+    /// Carries out what can be.
+    void deliver() {
+        for (int left = posted.size(); left > 0; left--) {
+            Work work = posted.removeFirst();
+            FakeObjects.Qp qp = work.qp;
+            FakeObjects.Qp peer = qp.peer == null ? null : verbs.byNumber(qp.peer.peer());
+            if (qp.state == VerbsQueuePairs.IBV_QPS_ERR) {
+                finish(work, WorkCompletion.IBV_WC_WR_FLUSH_ERR);
+            } else if (peer == null
+                    || peer.state < VerbsQueuePairs.IBV_QPS_RTR
+                    || peer.state > VerbsQueuePairs.IBV_QPS_RTS
+                    || verbs.isSilent(qp)
+                    || verbs.isSilent(peer)) {
+                posted.addLast(work); // sent again and again: longer than a test lasts
+            } else {
+                deliver(work, peer);
+            }
+        }
+    }
+
+    private void deliver(Work work, FakeObjects.Qp peer) {
+        FakeObjects.Qp qp = work.qp;
+        if (work.opcode != SendRequest.IBV_WR_RDMA_WRITE_WITH_IMM) {
+            verbs.misuse("opcode " + work.opcode);
+        }
+        if (!work.isInline()
+                && work.bytes > 0
+                && !verbs.allows(work.lkey, qp.pd, work.local, work.bytes, 0)) {
+            finish(work, WorkCompletion.IBV_WC_LOC_PROT_ERR);
+            return;
+        }
+        if (work.bytes > 0
+                && !verbs.allows(
+                        work.rkey,
+                        peer.pd,
+                        work.remote,
+                        work.bytes,
+                        VerbsMemory.IBV_ACCESS_REMOTE_WRITE)) {
+            finish(work, WorkCompletion.IBV_WC_REM_ACCESS_ERR);
+            return;
+        }
+        if (peer.receives == 0) {
+            verbs.misuse("the receiver was not ready");
+            finish(work, WorkCompletion.IBV_WC_RNR_RETRY_EXC_ERR);
+            return;
+        }
+        if (!work.isInline()) {
+            take(work);
+        }
+        MemorySegment.copy(work.copy, 0, Raw.ALL, work.remote, work.bytes);
+        peer.receives--;
+        verbs.complete(
+                peer,
+                0,
+                WorkCompletion.IBV_WC_SUCCESS,
+                WorkCompletion.IBV_WC_RECV_RDMA_WITH_IMM,
+                work.bytes,
+                work.immediate);
+        arrived.addLast(work);
+        isOwing = true;
+    }
+
+    void acknowledge() {
+        while (!arrived.isEmpty()) {
+            Work work = arrived.removeFirst();
+            if (!work.isInline()
+                    && MemorySegment.mismatch(
+                                    work.copy,
+                                    0,
+                                    work.bytes,
+                                    Raw.ALL,
+                                    work.local,
+                                    work.local + work.bytes)
+                            >= 0) {
+                verbs.misuse("memory was written to that a request still reads");
+            }
+            finish(work, WorkCompletion.IBV_WC_SUCCESS);
+        }
+        isOwing = false;
+    }
+
+    private void acknowledgeLate() {
+        while (true) {
+            synchronized (verbs) {
+                acknowledge();
+                try {
+                    verbs.wait(1);
+                } catch (InterruptedException e) {
+                    return;
+                }
+            }
+        }
+    }
+
+    private void finish(Work work, int status) {
+        FakeObjects.Qp qp = work.qp;
+        qp.sends--;
+        boolean failed = status != WorkCompletion.IBV_WC_SUCCESS;
+        if (failed || (work.flags & SendRequest.IBV_SEND_SIGNALED) != 0) {
+            verbs.complete(qp, work.id, status, WorkCompletion.IBV_WC_RDMA_WRITE, 0, 0);
+        }
+        free.addLast(work);
+        if (failed) {
+            fail(qp, WorkCompletion.IBV_WC_WR_FLUSH_ERR);
+        }
+    }
+
+    /// Moves a queue pair to the error state: what was posted completes, the first request with the
+    /// status that is given.
+    void fail(FakeObjects.Qp qp, int first) {
+        if (qp.state == VerbsQueuePairs.IBV_QPS_ERR) {
+            return;
+        }
+        qp.state = VerbsQueuePairs.IBV_QPS_ERR;
+        forget(qp);
+        for (int status = first;
+                qp.sends > 0;
+                qp.sends--, status = WorkCompletion.IBV_WC_WR_FLUSH_ERR) {
+            verbs.complete(qp, 0, status, WorkCompletion.IBV_WC_RDMA_WRITE, 0, 0);
+        }
+        for (; qp.receives > 0; qp.receives--) {
+            verbs.complete(
+                    qp, 0, WorkCompletion.IBV_WC_WR_FLUSH_ERR, WorkCompletion.IBV_WC_RECV, 0, 0);
+        }
+    }
+
+    /// The memory of a queue pair's requests may be gone at any moment.
+    void forget(FakeObjects.Qp qp) {
+        forget(qp, posted);
+        forget(qp, arrived);
+    }
+
+    private void forget(FakeObjects.Qp qp, ArrayDeque<Work> works) {
+        for (Iterator<Work> all = works.iterator(); all.hasNext(); ) {
+            Work work = all.next();
+            if (work.qp == qp) {
+                all.remove();
+                free.addLast(work);
+            }
+        }
+    }
+}

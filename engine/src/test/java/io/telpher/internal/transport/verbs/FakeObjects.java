@@ -1,0 +1,116 @@
+package io.telpher.internal.transport.verbs;
+
+import io.telpher.internal.ffi.linux.EventFd;
+import io.telpher.internal.ffi.verbs.VerbsPorts;
+import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
+import io.telpher.internal.ffi.verbs.WorkCompletion;
+import java.util.ArrayList;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/// What [FakeVerbs] makes and destroys. Guarded by it.
+final class FakeObjects {
+    private FakeObjects() {}
+
+    /// A port of a device, which the tests change.
+    static final class FakePort {
+        boolean active = true;
+        boolean ethernet = true;
+
+        /// Nothing arrives, and nobody is told.
+        boolean silent;
+
+        final List<VerbsPorts.Gid> gids = new ArrayList<>();
+        int prefix = 24;
+    }
+
+    record Context(String device, int events) {}
+
+    record Domain(long context) {}
+
+    record Region(long pd, long address, long bytes, int access, int key) {
+        boolean covers(long at, long length) {
+            return at >= address && length <= bytes && at - address <= bytes - length;
+        }
+    }
+
+    static final class Channel {
+        final int descriptor = EventFd.create();
+        int events;
+    }
+
+    static final class Cq {
+        private static final int FIELDS = 5;
+
+        final long channel;
+        final int capacity;
+        private final long[] completions;
+        private volatile long first;
+        private volatile long end;
+        boolean armed;
+
+        Cq(long channel, int capacity) {
+            this.channel = channel;
+            this.capacity = capacity;
+            this.completions = new long[capacity * FIELDS];
+        }
+
+        private int at(long position) {
+            return (int) (position % capacity) * FIELDS;
+        }
+
+        boolean add(long id, int status, int opcode, int bytes, int immediate) {
+            if (end - first == capacity) {
+                return false;
+            }
+            long position = end;
+            int at = at(position);
+            completions[at] = id;
+            completions[at + 1] = status;
+            completions[at + 2] = opcode;
+            completions[at + 3] = bytes;
+            completions[at + 4] = immediate;
+            end = position + 1; // publishes the rest
+            return true;
+        }
+
+        boolean isEmpty() {
+            return first == end;
+        }
+
+        boolean take(long wc) {
+            if (first == end) {
+                return false;
+            }
+            long position = first;
+            int at = at(position);
+            WorkCompletion.set(
+                    wc,
+                    completions[at],
+                    (int) completions[at + 1],
+                    (int) completions[at + 2],
+                    (int) completions[at + 3],
+                    (int) completions[at + 4]);
+            first = position + 1;
+            return true;
+        }
+    }
+
+    static final class Qp {
+        final int number;
+        final long pd;
+        final long cq;
+        final VerbsQueuePairs.Capacity capacity;
+        int receives;
+        int state;
+        int sends;
+        VerbsQueuePairs.@Nullable Receiving peer;
+
+        Qp(int number, long pd, long cq, VerbsQueuePairs.Capacity capacity) {
+            this.number = number;
+            this.pd = pd;
+            this.cq = cq;
+            this.capacity = capacity;
+        }
+    }
+}

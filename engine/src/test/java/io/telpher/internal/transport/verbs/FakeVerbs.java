@@ -1,0 +1,557 @@
+package io.telpher.internal.transport.verbs;
+
+import io.telpher.Endpoint;
+import io.telpher.EndpointOptions;
+import io.telpher.TelpherException;
+import io.telpher.internal.ffi.linux.Descriptors;
+import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.ffi.linux.EventFd;
+import io.telpher.internal.ffi.verbs.ReceiveRequest;
+import io.telpher.internal.ffi.verbs.SendRequest;
+import io.telpher.internal.ffi.verbs.VerbsDevices;
+import io.telpher.internal.ffi.verbs.VerbsMemory;
+import io.telpher.internal.ffi.verbs.VerbsPorts;
+import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
+import io.telpher.internal.ffi.verbs.WorkCompletion;
+import io.telpher.internal.transport.verbs.FakeObjects.Channel;
+import io.telpher.internal.transport.verbs.FakeObjects.Context;
+import io.telpher.internal.transport.verbs.FakeObjects.Cq;
+import io.telpher.internal.transport.verbs.FakeObjects.Domain;
+import io.telpher.internal.transport.verbs.FakeObjects.FakePort;
+import io.telpher.internal.transport.verbs.FakeObjects.Qp;
+import io.telpher.internal.transport.verbs.FakeObjects.Region;
+import io.telpher.spi.Availability;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Predicate;
+import org.jspecify.annotations.Nullable;
+
+/// A double of libibverbs: devices whose queue pairs lead to each other inside this process,
+/// carried out by a thread of its own ([FakeNic]). It refuses what a device refuses, and remembers
+/// what no program should do ([#misuses]). Every call can be made to fail once, each link to carry
+/// nothing.
+///
+/// Everything is guarded by this object.
+public final class FakeVerbs implements Provider {
+    /// The one of this process.
+    static final FakeVerbs HERE = new FakeVerbs();
+
+    /// Whether this machine has devices.
+    private static final boolean REAL =
+            new SystemProvider().availability() instanceof Availability.Available;
+
+    private final Map<String, FakePort> ports = new LinkedHashMap<>();
+
+    /// By handle, by number and by key; what is gone leaves a null, so that nothing comes back.
+    private volatile @Nullable Object[] objects = new Object[256];
+
+    private int objectsMade;
+
+    private final List<@Nullable Qp> byNumber = new ArrayList<>();
+    private final List<@Nullable Region> byKey = new ArrayList<>();
+    private final Map<String, Integer> failing = new ConcurrentHashMap<>();
+    private final Set<String> called = new HashSet<>();
+    private final List<String> misuses = new ArrayList<>();
+    private final FakeNic nic = new FakeNic(this);
+
+    private FakeVerbs() {
+        byNumber.add(null); // numbers and keys begin with 1
+        byKey.add(null);
+        reset();
+    }
+
+    /// Whether tests of the transport run on devices of this machine, not on the double.
+    public static boolean isReal() {
+        return REAL;
+    }
+
+    /// Opens an endpoint; one that may use no other transport and has no device, on the double.
+    public static Endpoint open(EndpointOptions options) {
+        return REAL || !options.transports().equals(List.of(VerbsTransport.NAME))
+                ? Endpoint.open(options)
+                : open(options, HERE);
+    }
+
+    /// Opens an endpoint on a provider.
+    static Endpoint open(EndpointOptions options, Provider provider) {
+        synchronized (HERE) {
+            Provider before = VerbsTransport.provider;
+            VerbsTransport.provider = provider;
+            try {
+                return Endpoint.open(options);
+            } finally {
+                VerbsTransport.provider = before;
+            }
+        }
+    }
+
+    // --- what tests do --------------------------------------------------------------------------
+
+    /// Two devices with one port each, each link a subnet of its own.
+    synchronized void reset() {
+        ports.clear();
+        failing.clear();
+        called.clear();
+        misuses.clear();
+        for (int i = 0; i < 2; i++) {
+            FakePort port = new FakePort();
+            port.gids.add(gid(0, VerbsPorts.IBV_GID_TYPE_ROCE_V1, 10, 77, i, 1));
+            port.gids.add(gid(3, VerbsPorts.IBV_GID_TYPE_ROCE_V2, 10, 77, i, 1));
+            ports.put("fake" + i, port);
+        }
+    }
+
+    /// A GID that holds an IPv4 address.
+    static VerbsPorts.Gid gid(int index, int type, int... ip) {
+        byte[] gid = new byte[16];
+        gid[10] = (byte) 0xff;
+        gid[11] = (byte) 0xff;
+        for (int i = 0; i < 4; i++) {
+            gid[12 + i] = (byte) ip[i];
+        }
+        return new VerbsPorts.Gid(1, index, type, 1, gid);
+    }
+
+    synchronized FakePort port(String device) {
+        return ports.get(device);
+    }
+
+    synchronized void removeDevice(String device) {
+        ports.remove(device);
+    }
+
+    /// Lets nothing arrive at or leave a device, or everything again.
+    synchronized void silence(String device, boolean silent) {
+        port(device).silent = silent;
+        nic.deliver();
+    }
+
+    /// Makes the next call of a verb fail.
+    synchronized void failNext(String verb, int errno) {
+        failing.put(verb, errno);
+    }
+
+    /// @return the verbs that are still to fail
+    synchronized Set<String> unfailed() {
+        return Set.copyOf(failing.keySet());
+    }
+
+    /// @return the verbs that were called since [#reset()]
+    synchronized Set<String> called() {
+        return Set.copyOf(called);
+    }
+
+    /// @return every object that was made and not destroyed
+    synchronized List<Object> left() {
+        return Arrays.stream(objects).filter(Objects::nonNull).toList();
+    }
+
+    /// @return what no program should have done
+    synchronized List<String> misuses() {
+        return List.copyOf(misuses);
+    }
+
+    /// Moves every queue pair of a device into the error state, as a cable that is cut for long
+    /// does.
+    synchronized void breakQueuePairs(String device) {
+        for (Qp qp : byNumber) {
+            if (qp != null && deviceOf(qp).equals(device)) {
+                nic.fail(qp, WorkCompletion.IBV_WC_RETRY_EXC_ERR);
+            }
+        }
+    }
+
+    /// Forgets the access to all registered memory of a device.
+    synchronized void revokeKeys(String device) {
+        byKey.replaceAll(r -> r != null && device(r.pd()).equals(device) ? null : r);
+    }
+
+    synchronized void misuse(String what) {
+        misuses.add(what);
+    }
+
+    // --- what the other half looks up -----------------------------------------------------------
+
+    String deviceOf(Qp qp) {
+        return device(qp.pd);
+    }
+
+    private String device(long pd) {
+        return object(pd) instanceof Domain domain
+                        && object(domain.context()) instanceof Context context
+                ? context.device()
+                : "";
+    }
+
+    boolean isSilent(Qp qp) {
+        FakePort port = ports.get(deviceOf(qp));
+        return port == null || port.silent || !port.active;
+    }
+
+    @Nullable Qp byNumber(int number) {
+        return number < byNumber.size() ? byNumber.get(number) : null;
+    }
+
+    /// @return whether a key names that range, of memory that may be used so
+    boolean allows(int key, long pd, long address, long bytes, int access) {
+        Region region = key < 0 || key >= byKey.size() ? null : byKey.get(key);
+        return region != null
+                && region.pd() == pd
+                && (region.access() & access) == access
+                && region.covers(address, bytes);
+    }
+
+    void complete(Qp qp, long id, int status, int opcode, int bytes, int immediate) {
+        if (!(object(qp.cq) instanceof Cq cq)) {
+            misuse("a completion queue was destroyed under its queue pair");
+            return;
+        }
+        if (!cq.add(id, status, opcode, bytes, immediate)) {
+            misuse("a completion queue of " + cq.capacity + " entries has overflowed");
+        }
+        if (cq.armed && object(cq.channel) instanceof Channel channel) {
+            cq.armed = false;
+            channel.events++;
+            int unused = EventFd.signal(channel.descriptor);
+        }
+    }
+
+    // --- the calls ------------------------------------------------------------------------------
+
+    private int injected(String verb) {
+        called.add(verb);
+        Integer errno = failing.isEmpty() ? null : failing.remove(verb);
+        return errno == null ? 0 : errno;
+    }
+
+    private void mayFail(String verb) {
+        int errno = injected(verb);
+        if (errno != 0) {
+            throw failure(verb, errno);
+        }
+    }
+
+    private static TelpherException.NativeFailure failure(String verb, int errno) {
+        return new TelpherException.NativeFailure(verb + "()", errno, Errno.describe(errno));
+    }
+
+    private long add(Object object) {
+        @Nullable Object[] all = objects;
+        if (objectsMade == all.length) {
+            all = Arrays.copyOf(all, 2 * all.length);
+        }
+        all[objectsMade++] = object;
+        objects = all; // publishes the element
+        return (long) objectsMade << 20;
+    }
+
+    private @Nullable Object object(long handle) {
+        int index = (int) (handle >> 20) - 1;
+        @Nullable Object[] all = objects;
+        return index < 0 || index >= all.length ? null : all[index];
+    }
+
+    private <T> T get(long handle, Class<T> type) {
+        Object object = object(handle);
+        if (!type.isInstance(object)) {
+            misuse("no " + type.getSimpleName() + " " + handle);
+            throw new IllegalStateException("no " + type.getSimpleName() + " " + handle);
+        }
+        return type.cast(object);
+    }
+
+    private int destroy(String verb, long handle, boolean used) {
+        int errno = injected(verb);
+        if (used) {
+            misuse(verb + " of what is in use");
+            return Errno.EBUSY;
+        }
+        if (object(handle) == null) {
+            misuse(verb + " of what is not there");
+        }
+        objects[(int) (handle >> 20) - 1] = null;
+        return errno; // the object is gone all the same: there would be no second try
+    }
+
+    private boolean isUsed(Predicate<Object> by) {
+        return Arrays.stream(objects).filter(Objects::nonNull).anyMatch(by);
+    }
+
+    @Override
+    public Availability availability() {
+        return new Availability.Available("a double");
+    }
+
+    @Override
+    public synchronized List<String> devices() {
+        return List.copyOf(ports.keySet());
+    }
+
+    @Override
+    public synchronized long open(String device) {
+        mayFail("ibv_open_device");
+        return add(new Context(device, EventFd.create()));
+    }
+
+    @Override
+    public synchronized int close(long context) {
+        Descriptors.close(get(context, Context.class).events());
+        return destroy(
+                "ibv_close_device",
+                context,
+                isUsed(o -> o instanceof Domain d && d.context() == context));
+    }
+
+    @Override
+    public synchronized VerbsDevices.Attributes attributes(long context) {
+        mayFail("ibv_query_device");
+        return new VerbsDevices.Attributes(
+                "1", 0, 0, 1L << 40, 1024, 4096, 16, 8192, 1024, 16, 16, 1);
+    }
+
+    @Override
+    public synchronized VerbsPorts.Attributes port(long context, int number) {
+        mayFail("ibv_query_port");
+        FakePort port = ports.get(get(context, Context.class).device());
+        int state =
+                port != null && port.active ? VerbsPorts.IBV_PORT_ACTIVE : VerbsPorts.IBV_PORT_DOWN;
+        int link =
+                port == null || port.ethernet
+                        ? VerbsPorts.IBV_LINK_LAYER_ETHERNET
+                        : VerbsPorts.IBV_LINK_LAYER_INFINIBAND;
+        return new VerbsPorts.Attributes(
+                state, 5, 5, 16, 1, 1 << 30, link == 1 ? 7 : 0, 0, 0, 2, 32, 5, link);
+    }
+
+    @Override
+    public synchronized List<VerbsPorts.Gid> gids(long context, int port) {
+        mayFail("ibv_query_gid_table");
+        FakePort found = ports.get(get(context, Context.class).device());
+        return found == null ? List.of() : List.copyOf(found.gids);
+    }
+
+    @Override
+    public synchronized int prefix(VerbsPorts.Gid gid) {
+        return ports.values().stream()
+                .filter(p -> p.gids.contains(gid))
+                .mapToInt(p -> p.prefix)
+                .findFirst()
+                .orElse(-1);
+    }
+
+    @Override
+    public synchronized long allocatePd(long context) {
+        mayFail("ibv_alloc_pd");
+        return add(new Domain(context));
+    }
+
+    @Override
+    public synchronized int deallocatePd(long pd) {
+        return destroy(
+                "ibv_dealloc_pd",
+                pd,
+                isUsed(
+                        o ->
+                                (o instanceof Region r && r.pd() == pd)
+                                        || (o instanceof Qp q && q.pd == pd)));
+    }
+
+    @Override
+    public synchronized Registration register(long pd, long address, long bytes, int access) {
+        mayFail("ibv_reg_mr");
+        if ((access & VerbsMemory.IBV_ACCESS_REMOTE_WRITE) != 0
+                && (access & VerbsMemory.IBV_ACCESS_LOCAL_WRITE) == 0) {
+            throw failure("ibv_reg_mr", Errno.EINVAL);
+        }
+        Region region = new Region(pd, address, bytes, access, byKey.size());
+        byKey.add(region);
+        return new Registration(add(region), region.key(), region.key());
+    }
+
+    @Override
+    public synchronized int deregister(long region) {
+        byKey.set(get(region, Region.class).key(), null);
+        return destroy("ibv_dereg_mr", region, false);
+    }
+
+    @Override
+    public synchronized long createChannel(long context) {
+        mayFail("ibv_create_comp_channel");
+        return add(new Channel());
+    }
+
+    @Override
+    public synchronized int descriptor(long channel) {
+        return get(channel, Channel.class).descriptor;
+    }
+
+    @Override
+    public synchronized int takeEvents(long channel) {
+        int errno = injected("ibv_get_cq_event");
+        if (errno != 0) {
+            return -errno;
+        }
+        Channel found = get(channel, Channel.class);
+        long unused = EventFd.drain(found.descriptor);
+        int events = found.events;
+        found.events = 0;
+        return events;
+    }
+
+    @Override
+    public synchronized int destroyChannel(long channel) {
+        Descriptors.close(get(channel, Channel.class).descriptor);
+        return destroy(
+                "ibv_destroy_comp_channel",
+                channel,
+                isUsed(o -> o instanceof Cq c && c.channel == channel));
+    }
+
+    @Override
+    public synchronized long createCq(long context, int entries, long channel) {
+        mayFail("ibv_create_cq");
+        return add(new Cq(channel, entries));
+    }
+
+    /// Threads that poll in vain do not take the lock, which others need.
+    @Override
+    public int pollCq(long cq, int most, long wcs) {
+        Cq queue = get(cq, Cq.class);
+        return queue.isEmpty() && !nic.isOwing && failing.isEmpty() ? 0 : pollCq(queue, most, wcs);
+    }
+
+    private synchronized int pollCq(Cq queue, int most, long wcs) {
+        int errno = injected("ibv_poll_cq");
+        if (errno != 0) {
+            return -errno;
+        }
+        nic.acknowledge();
+        int n = 0;
+        while (n < most && queue.take(wcs + (long) WorkCompletion.BYTES * n)) {
+            n++;
+        }
+        return n;
+    }
+
+    @Override
+    public synchronized int requestNotification(long cq) {
+        get(cq, Cq.class).armed = true;
+        return injected("ibv_req_notify_cq");
+    }
+
+    @Override
+    public synchronized int destroyCq(long cq) {
+        return destroy("ibv_destroy_cq", cq, isUsed(o -> o instanceof Qp q && q.cq == cq));
+    }
+
+    @Override
+    public synchronized long createQp(long pd, long cq, VerbsQueuePairs.Capacity capacity) {
+        mayFail("ibv_create_qp");
+        Qp qp = new Qp(byNumber.size(), pd, cq, capacity);
+        byNumber.add(qp);
+        return add(qp);
+    }
+
+    @Override
+    public synchronized int number(long qp) {
+        return get(qp, Qp.class).number;
+    }
+
+    private void move(Qp qp, int from, int to) {
+        mayFail("ibv_modify_qp");
+        if (qp.state != from) {
+            throw failure("ibv_modify_qp", Errno.EINVAL);
+        }
+        qp.state = to;
+    }
+
+    @Override
+    public synchronized void initialise(long qp, int port, int pkeyIndex, int access) {
+        Qp pair = get(qp, Qp.class);
+        move(pair, VerbsQueuePairs.IBV_QPS_RESET, VerbsQueuePairs.IBV_QPS_INIT);
+    }
+
+    @Override
+    public synchronized void readyToReceive(long qp, VerbsQueuePairs.Receiving receiving) {
+        Qp pair = get(qp, Qp.class);
+        move(pair, VerbsQueuePairs.IBV_QPS_INIT, VerbsQueuePairs.IBV_QPS_RTR);
+        pair.peer = receiving;
+    }
+
+    @Override
+    public synchronized void readyToSend(long qp, VerbsQueuePairs.Sending sending) {
+        Qp pair = get(qp, Qp.class);
+        move(pair, VerbsQueuePairs.IBV_QPS_RTR, VerbsQueuePairs.IBV_QPS_RTS);
+    }
+
+    @Override
+    public synchronized int fail(long qp) {
+        nic.fail(get(qp, Qp.class), WorkCompletion.IBV_WC_WR_FLUSH_ERR);
+        return injected("ibv_modify_qp");
+    }
+
+    @Override
+    public synchronized int postSend(long qp, long wr) {
+        int errno = injected("ibv_post_send");
+        if (errno != 0) {
+            return errno;
+        }
+        Qp pair = get(qp, Qp.class);
+        for (long at = wr; at != 0; at = SendRequest.next(at)) {
+            if (pair.state < VerbsQueuePairs.IBV_QPS_RTS) {
+                return Errno.EINVAL;
+            }
+            if (pair.sends == pair.capacity.sends()) {
+                misuse("a send queue of " + pair.sends + " requests is full");
+                return Errno.ENOMEM;
+            }
+            pair.sends++;
+            nic.add(pair, at);
+        }
+        nic.deliver();
+        return 0;
+    }
+
+    @Override
+    public synchronized int postReceive(long qp, long wr) {
+        int errno = injected("ibv_post_recv");
+        if (errno != 0) {
+            return errno;
+        }
+        Qp pair = get(qp, Qp.class);
+        for (long at = wr; at != 0; at = ReceiveRequest.next(at)) {
+            if (pair.receives == pair.capacity.receives()) {
+                misuse("a receive queue of " + pair.receives + " requests is full");
+                return Errno.ENOMEM;
+            }
+            pair.receives++;
+        }
+        return 0;
+    }
+
+    @Override
+    public synchronized int destroyQp(long qp) {
+        Qp pair = get(qp, Qp.class);
+        byNumber.set(pair.number, null);
+        nic.forget(pair);
+        return destroy("ibv_destroy_qp", qp, false);
+    }
+
+    @Override
+    public synchronized int asyncDescriptor(long context) {
+        return get(context, Context.class).events();
+    }
+
+    @Override
+    public synchronized @Nullable AsyncEvent asyncEvent(long context) {
+        long unused = EventFd.drain(get(context, Context.class).events());
+        return null;
+    }
+}

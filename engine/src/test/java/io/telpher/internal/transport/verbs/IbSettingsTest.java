@@ -1,0 +1,63 @@
+package io.telpher.internal.transport.verbs;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+
+class IbSettingsTest {
+    private static IbSettings of(String... pairs) {
+        Map<String, String> all =
+                pairs.length == 2
+                        ? Map.of(pairs[0], pairs[1])
+                        : pairs.length == 4
+                                ? Map.of(pairs[0], pairs[1], pairs[2], pairs[3])
+                                : Map.of();
+        return IbSettings.of(all::get);
+    }
+
+    @Test
+    void defaultsAreNearNccls() {
+        IbSettings none = of();
+        assertThat(none.timeout()).isEqualTo(20);
+        assertThat(none.retries()).isEqualTo(7);
+        assertThat(none.gidIndex()).isEqualTo(-1);
+        assertThat(none.queuePairs()).isEqualTo(1);
+        assertThat(none.disabled()).isNull();
+        assertThat(none.allows("mlx5_0", 2)).isTrue();
+    }
+
+    @Test
+    void ownVariablesComeBeforeNccls() {
+        assertThat(of("NCCL_IB_TIMEOUT", "18").timeout()).isEqualTo(18);
+        assertThat(of("NCCL_IB_TIMEOUT", "18", "TELPHER_IB_TIMEOUT", "14").timeout()).isEqualTo(14);
+        assertThat(of("NCCL_IB_DISABLE", "1").disabled()).isEqualTo("NCCL_IB_DISABLE");
+        assertThat(of("NCCL_IB_DISABLE", "1", "TELPHER_IB_DISABLE", "0").disabled()).isNull();
+    }
+
+    @Test
+    void portsAreChosenAsNcclDoes() {
+        IbSettings begin = of("NCCL_IB_HCA", "mlx5_1,mlx5_2:2");
+        assertThat(begin.allows("mlx5_1", 1)).isTrue();
+        assertThat(begin.allows("mlx5_10", 1)).as("a beginning").isTrue();
+        assertThat(begin.allows("mlx5_2", 1)).isFalse();
+        assertThat(begin.allows("mlx5_2", 2)).isTrue();
+        IbSettings exact = of("NCCL_IB_HCA", "=mlx5_1");
+        assertThat(exact.allows("mlx5_1", 1)).isTrue();
+        assertThat(exact.allows("mlx5_10", 1)).isFalse();
+        IbSettings but = of("NCCL_IB_HCA", "^=mlx5_1");
+        assertThat(but.allows("mlx5_1", 1)).isFalse();
+        assertThat(but.allows("mlx5_10", 1)).isTrue();
+    }
+
+    @Test
+    void whatMakesNoSenseIsAnErrorOfOursOnly() {
+        assertThatThrownBy(() -> of("TELPHER_IB_TC", "many"))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessage("TELPHER_IB_TC=many: write a whole number from -1 to 255");
+        assertThatThrownBy(() -> of("TELPHER_IB_SL", "16"))
+                .hasMessage("TELPHER_IB_SL=16: write a whole number from -1 to 15");
+        assertThat(of("NCCL_IB_TC", "many").trafficClass()).isEqualTo(0);
+    }
+}

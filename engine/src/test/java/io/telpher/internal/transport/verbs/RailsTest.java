@@ -1,0 +1,155 @@
+package io.telpher.internal.transport.verbs;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.telpher.internal.ffi.verbs.VerbsPorts;
+import java.net.InetAddress;
+import java.net.UnknownHostException;
+import java.util.Arrays;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+class RailsTest {
+    private static Rail rail(String device, String address, int prefix, int mbps) {
+        return new Rail(device, 1, true, gid(address), 3, prefix, 0, 5, mbps);
+    }
+
+    private static Rail infiniBand(String device, String gid, int lid) {
+        return new Rail(device, 1, false, gid(gid), 0, -1, lid, 5, 200_000);
+    }
+
+    private static byte[] gid(String address) {
+        try {
+            byte[] ip = InetAddress.getByName(address).getAddress();
+            if (ip.length == 16) {
+                return ip;
+            }
+            byte[] gid = new byte[16];
+            gid[10] = (byte) 0xff;
+            gid[11] = (byte) 0xff;
+            System.arraycopy(ip, 0, gid, 12, 4);
+            return gid;
+        } catch (UnknownHostException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    private static List<String> pairs(List<Rail> local, List<Rail> remote) {
+        return Rails.plan(local, remote).pairs().stream()
+                .map(p -> p.local().device() + "-" + p.remote().device())
+                .toList();
+    }
+
+    @Test
+    void eachCableOfAMeshIsASubnet() {
+        List<Rail> local =
+                List.of(rail("a0", "10.9.1.1", 24, 100_000), rail("a1", "10.9.2.1", 24, 200_000));
+        List<Rail> remote =
+                List.of(rail("b0", "10.9.2.2", 24, 200_000), rail("b1", "10.9.1.2", 24, 100_000));
+        assertThat(pairs(local, remote)).as("the fastest first").containsExactly("a1-b0", "a0-b1");
+        assertThat(pairs(local, List.of(rail("b0", "10.9.2.2", 24, 0)))).containsExactly("a1-b0");
+    }
+
+    @Test
+    void manyPortsInOneSubnetMeetOneToOne() {
+        List<Rail> local = List.of(rail("a0", "10.0.0.1", 16, 0), rail("a1", "10.0.0.2", 16, 0));
+        List<Rail> remote =
+                List.of(
+                        rail("b0", "10.0.1.1", 16, 0),
+                        rail("b1", "10.0.1.2", 16, 0),
+                        rail("b2", "10.0.1.3", 16, 0));
+        assertThat(pairs(local, remote)).containsExactly("a0-b0", "a1-b1", "a0-b2");
+    }
+
+    @Test
+    void severalAddressesOfAPortAreOneWay() {
+        List<Rail> local = List.of(rail("a0", "10.0.0.1", 24, 0), rail("a0", "fd00::1", 64, 0));
+        List<Rail> remote = List.of(rail("b0", "10.0.0.2", 24, 0), rail("b0", "fd00::2", 64, 0));
+        assertThat(pairs(local, remote)).containsExactly("a0-b0");
+        assertThat(pairs(local.subList(1, 2), remote)).containsExactly("a0-b0");
+    }
+
+    @Test
+    void withoutASharedSubnetIpv4IsRouted() {
+        List<Rail> local = List.of(rail("a0", "10.0.0.1", 24, 0), rail("a1", "10.0.1.1", 24, 0));
+        List<Rail> remote = List.of(rail("b0", "10.1.0.1", 24, 0), rail("b1", "10.1.1.1", 24, 0));
+        assertThat(pairs(local, remote)).containsExactly("a0-b0", "a1-b1");
+        assertThat(
+                        pairs(
+                                List.of(rail("a0", "fe80::1", 64, 0)),
+                                List.of(rail("b0", "fe80::2", 64, 0))))
+                .as("link-local addresses say nothing of the link")
+                .isEmpty();
+    }
+
+    @Test
+    void infiniBandGoesBySubnetPrefix() {
+        List<Rail> local = List.of(infiniBand("a0", "fe80:0:0:1::1", 7));
+        Rails.Plan plan =
+                Rails.plan(
+                        local,
+                        List.of(
+                                infiniBand("b0", "fe80:0:0:1::2", 8),
+                                infiniBand("b1", "fe80:0:0:2::2", 9),
+                                rail("b2", "10.0.0.2", 24, 0)));
+        assertThat(plan.pairs()).hasSize(1);
+        assertThat(plan.unreachable())
+                .extracting(u -> u.rail().device() + ": " + u.why())
+                .satisfiesExactly(
+                        b1 -> assertThat(b1).startsWith("b1: another InfiniBand subnet"),
+                        b2 ->
+                                assertThat(b2)
+                                        .isEqualTo(
+                                                "b2: Ethernet, and this side has InfiniBand only"));
+    }
+
+    @Test
+    void gidsAreChosenByTypeAndAddress() {
+        VerbsPorts.Gid local =
+                new VerbsPorts.Gid(1, 0, VerbsPorts.IBV_GID_TYPE_ROCE_V2, 2, gid("fe80::1"));
+        VerbsPorts.Gid old =
+                new VerbsPorts.Gid(1, 1, VerbsPorts.IBV_GID_TYPE_ROCE_V1, 2, gid("10.0.0.1"));
+        VerbsPorts.Gid six =
+                new VerbsPorts.Gid(1, 2, VerbsPorts.IBV_GID_TYPE_ROCE_V2, 2, gid("fd00::1"));
+        VerbsPorts.Gid four =
+                new VerbsPorts.Gid(1, 5, VerbsPorts.IBV_GID_TYPE_ROCE_V2, 2, gid("10.0.0.1"));
+        List<VerbsPorts.Gid> all = List.of(local, old, six, four);
+        assertThat(Gids.usable(all, true, -1)).containsExactly(four, six);
+        assertThat(Gids.usable(List.of(local, old), true, -1)).containsExactly(local);
+        assertThat(Gids.usable(all, true, 0)).containsExactly(local);
+        assertThat(Gids.usable(all, true, 1)).as("v1 is never used").isEmpty();
+    }
+
+    @Test
+    void railsTravelInLocators() {
+        Rail rail = rail("mlx5_0", "10.1.2.3", 23, 400_000);
+        Rail read = Rail.decode(rail.encode());
+        assertThat(read).isEqualTo(rail);
+        assertThat(read.prefix()).isEqualTo(23);
+        assertThat(read.mbps()).isEqualTo(400_000);
+        assertThat(read).hasToString("mlx5_0/1 10.1.2.3");
+        byte[] longer = Arrays.copyOf(rail.encode(), 100);
+        assertThat(Rail.decode(longer)).as("of a later version").isEqualTo(rail);
+        for (int i = 0; i < rail.encode().length; i++) {
+            byte[] cut = Arrays.copyOf(rail.encode(), i);
+            assertThatThrownBy(() -> Rail.decode(cut)).isInstanceOf(IllegalArgumentException.class);
+        }
+    }
+
+    @Test
+    void creditsWrapAround() {
+        assertThat(Ring.read(Ring.record(false, 7L * Ring.UNIT), 3L * Ring.UNIT))
+                .isEqualTo(7L * Ring.UNIT);
+        assertThat(Ring.read(Ring.creditOnly(3L * Ring.UNIT), 7L * Ring.UNIT))
+                .as("an older one")
+                .isEqualTo(3L * Ring.UNIT);
+        long far = (1L << 30) * Ring.UNIT;
+        assertThat(Ring.read(Ring.record(true, far + 2L * Ring.UNIT), far - Ring.UNIT))
+                .isEqualTo(far + 2L * Ring.UNIT);
+        assertThat(Ring.isRecord(Ring.creditOnly(far))).isFalse();
+        assertThat(Ring.isRecord(Ring.record(true, far - Ring.UNIT))).isTrue();
+        assertThat(Ring.isAtStart(Ring.record(true, far - Ring.UNIT))).isTrue();
+        assertThat(Ring.isAtStart(Ring.record(false, far - Ring.UNIT))).isFalse();
+    }
+}

@@ -1,0 +1,285 @@
+package io.telpher.internal.transport.verbs;
+
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.catchThrowableOfType;
+
+import io.telpher.Access;
+import io.telpher.Connection;
+import io.telpher.Endpoint;
+import io.telpher.EndpointOptions;
+import io.telpher.MemoryRegion;
+import io.telpher.TelpherException;
+import io.telpher.Transfer;
+import io.telpher.TransferState;
+import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.ffi.verbs.VerbsPorts;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/// What goes wrong with devices, links and calls, on the double: who notices, what it says, and
+/// that nothing is left behind.
+@Timeout(120)
+class VerbsFaultsTest {
+    private static final Duration LIMIT = Duration.ofSeconds(30);
+    private static final int BYTES = 32 << 20;
+    private static final FakeVerbs VERBS = FakeVerbs.HERE;
+
+    private static final EndpointOptions OPTIONS =
+            EndpointOptions.DEFAULTS
+                    .withTransports(List.of(VerbsTransport.NAME))
+                    .withDeadline(LIMIT)
+                    .withConnectDeadline(LIMIT);
+
+    /// Calls that end something: it is ended all the same.
+    private static final List<String> ENDING =
+            List.of(
+                    "ibv_close_device",
+                    "ibv_dealloc_pd",
+                    "ibv_dereg_mr",
+                    "ibv_destroy_comp_channel",
+                    "ibv_destroy_cq",
+                    "ibv_destroy_qp");
+
+    /// Calls that a lane makes once it is there: the lane ends, and the rail has another one.
+    private static final List<String> CARRYING =
+            List.of(
+                    "ibv_get_cq_event",
+                    "ibv_poll_cq",
+                    "ibv_post_recv",
+                    "ibv_post_send",
+                    "ibv_req_notify_cq");
+
+    @BeforeEach
+    void reset() {
+        VERBS.reset();
+    }
+
+    @AfterEach
+    void nothingIsLeft() {
+        assertThat(VERBS.misuses()).isEmpty();
+        assertThat(VERBS.left()).isEmpty();
+        VERBS.reset();
+    }
+
+    /// Two endpoints and a connection.
+    private static final class Couple implements AutoCloseable {
+        final Endpoint here = FakeVerbs.open(OPTIONS, VERBS);
+        final Endpoint there;
+        final Connection connection;
+        final Connection accepted;
+
+        Couple() {
+            boolean made = false;
+            Endpoint other = null;
+            try {
+                other = FakeVerbs.open(OPTIONS, VERBS);
+                there = other;
+                Endpoint accepting = other;
+                CompletableFuture<Connection> incoming =
+                        CompletableFuture.supplyAsync(() -> accepting.accept(LIMIT));
+                connection = here.connect(there.address(), LIMIT);
+                accepted = incoming.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
+                made = true;
+            } catch (InterruptedException | ExecutionException | TimeoutException e) {
+                throw new AssertionError(e);
+            } finally {
+                if (!made) {
+                    if (other != null) {
+                        other.close();
+                    }
+                    here.close();
+                }
+            }
+        }
+
+        @Override
+        public void close() {
+            here.close();
+            there.close();
+        }
+    }
+
+    /// A write that is under way.
+    private record Write(MemoryRegion source, MemoryRegion target, Transfer transfer) {
+        static Write start(Couple couple, int bytes) {
+            MemoryRegion source = couple.here.allocate(bytes, Access.READ_WRITE);
+            MemoryRegion target = couple.there.allocate(bytes, Access.READ_WRITE);
+            for (int i = 0; i < bytes; i += 4093) {
+                source.segment().set(JAVA_BYTE, i, (byte) (i * 31));
+            }
+            return new Write(
+                    source,
+                    target,
+                    couple.connection.write(source.slice(0, bytes), target.remote()));
+        }
+
+        TransferState end() {
+            assertThat(transfer.await(LIMIT)).as("ends in time").isTrue();
+            return transfer.state();
+        }
+
+        void assertDone() {
+            assertThat(end()).isEqualTo(TransferState.DONE);
+            assertThat(source.segment().mismatch(target.segment())).isEqualTo(-1);
+        }
+    }
+
+    @Test
+    void allRailsAreUsed() {
+        try (Couple couple = new Couple()) {
+            Write.start(couple, BYTES).assertDone();
+            assertThat(couple.connection.explain())
+                    .contains("fake0/1 10.77.0.1", "fake1/1 10.77.1.1");
+            assertThat(couple.connection.metrics().lanes())
+                    .hasSize(3)
+                    .allSatisfy(lane -> assertThat(lane.alive()).isTrue());
+        }
+    }
+
+    /// Every call that is made from the opening of the endpoints to their end fails once. It costs
+    /// nothing, a lane, or all, and then the exception names it.
+    @Test
+    void everyCallThatFailsIsNamedAndLeavesNothing() {
+        VERBS.removeDevice("fake1");
+        assertThat(attempt()).isNull();
+        Set<String> verbs = new TreeSet<>(VERBS.called());
+        assertThat(verbs).hasSizeGreaterThan(20);
+        List<String> survived = new ArrayList<>();
+        for (String verb : verbs) {
+            VERBS.reset();
+            VERBS.removeDevice("fake1");
+            VERBS.failNext(verb, Errno.EIO);
+            String failure = attempt();
+            assertThat(VERBS.unfailed()).as(verb).isEmpty();
+            assertThat(VERBS.misuses()).as(verb).isEmpty();
+            assertThat(VERBS.left()).as(verb).isEmpty();
+            if (failure == null) {
+                survived.add(verb);
+            } else {
+                assertThat(failure).contains(verb, "EIO");
+            }
+        }
+        assertThat(survived).containsAll(ENDING);
+        survived.removeAll(ENDING);
+        assertThat(CARRYING).as("what the other lane survives").containsAll(survived);
+    }
+
+    /// @return how a connection or a transfer failed, as both sides see it, or null
+    private static String attempt() {
+        try (Couple couple = new Couple()) {
+            Write write = Write.start(couple, 1 << 20);
+            if (write.end() == TransferState.DONE) {
+                Thread.sleep(100); // idle lanes park, and are woken
+                write = Write.start(couple, 1000);
+            }
+            return write.end() == TransferState.DONE
+                    ? null
+                    : couple.connection.failure() + "; " + couple.accepted.failure();
+        } catch (TelpherException e) {
+            return e.toString();
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    @Test
+    void refusedMemoryNamesTheLimit() {
+        VERBS.removeDevice("fake1");
+        VERBS.failNext("ibv_reg_mr", Errno.ENOMEM);
+        assertThat(attempt()).contains("ibv_reg_mr", "RLIMIT_MEMLOCK is ", "ulimit -l");
+    }
+
+    @Test
+    void anotherRailTakesOverFromASilentOne() {
+        try (Couple couple = new Couple()) {
+            Write write = Write.start(couple, BYTES);
+            VERBS.silence("fake0", true);
+            write.assertDone();
+            Write.start(couple, BYTES).assertDone();
+            assertThat(couple.connection.metrics().lanes())
+                    .anySatisfy(lane -> assertThat(lane.alive()).isFalse());
+            VERBS.silence("fake0", false);
+        }
+    }
+
+    @Test
+    void anotherRailTakesOverFromABrokenOne() {
+        try (Couple couple = new Couple()) {
+            Write write = Write.start(couple, BYTES);
+            VERBS.breakQueuePairs("fake1");
+            write.assertDone();
+        }
+    }
+
+    @Test
+    void anotherRailTakesOverWhenAKeyIsWrong() {
+        try (Couple couple = new Couple()) {
+            Write.start(couple, 1000).assertDone();
+            VERBS.revokeKeys("fake0");
+            Write.start(couple, BYTES).assertDone();
+        }
+    }
+
+    @Test
+    void theLastQueuePairsEndNamesItsReason() {
+        VERBS.removeDevice("fake1");
+        try (Couple couple = new Couple()) {
+            Write.start(couple, 1000).assertDone();
+            VERBS.silence("fake0", true);
+            Write write = Write.start(couple, 1000);
+            VERBS.breakQueuePairs("fake0");
+            assertThat(write.end()).isEqualTo(TransferState.FAILED);
+            assertThat(couple.connection.failure())
+                    .isInstanceOf(TelpherException.PeerLost.class)
+                    .hasMessageContaining("fake0/1 10.77.0.1")
+                    .hasMessageContaining("transport retry counter exceeded");
+        }
+    }
+
+    @Test
+    void portsThatAreDownAndAddressesThatAreGoneAreNamed() {
+        VERBS.removeDevice("fake1");
+        try (Endpoint here = FakeVerbs.open(OPTIONS, VERBS);
+                Endpoint there = FakeVerbs.open(OPTIONS, VERBS)) {
+            VERBS.port("fake0").active = false;
+            assertThat(refusal(here, there)).hasMessageContaining("fake0/1: not active");
+            VERBS.port("fake0").active = true;
+            // The way home to the peer is known by an address that it no longer has.
+            VERBS.port("fake0").gids.clear();
+            VERBS.port("fake0")
+                    .gids
+                    .add(FakeVerbs.gid(3, VerbsPorts.IBV_GID_TYPE_ROCE_V2, 10, 77, 0, 9));
+            assertThat(refusal(here, there))
+                    .hasMessageContaining("the peer says: no active port here has the address")
+                    .hasMessageContaining("10.77.0.1");
+        }
+    }
+
+    private static TelpherException refusal(Endpoint here, Endpoint there) {
+        return catchThrowableOfType(
+                TelpherException.class, () -> here.connect(there.address(), LIMIT).close());
+    }
+
+    @Test
+    void withoutAPortThereIsNoEndpoint() {
+        VERBS.port("fake0").gids.clear();
+        VERBS.port("fake1").active = false;
+        assertThat(
+                        catchThrowableOfType(
+                                TelpherException.class, () -> FakeVerbs.open(OPTIONS, VERBS)))
+                .hasMessageContaining("fake0/1: no RoCE v2 GID")
+                .hasMessageContaining("fake1/1: not active");
+    }
+}

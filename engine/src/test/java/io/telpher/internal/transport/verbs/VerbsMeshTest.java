@@ -1,0 +1,178 @@
+package io.telpher.internal.transport.verbs;
+
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
+import static java.nio.charset.StandardCharsets.UTF_8;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assumptions.assumeThat;
+
+import io.telpher.Access;
+import io.telpher.Connection;
+import io.telpher.ConnectionMetrics;
+import io.telpher.Endpoint;
+import io.telpher.EndpointOptions;
+import io.telpher.MemoryRegion;
+import io.telpher.Transfer;
+import io.telpher.TransferState;
+import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
+import java.io.IOException;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/// Two endpoints on the kernel's own RDMA devices, joined by two cables: rxe01 with rxe10, rxe02
+/// with rxe20. Only in the machine of `scripts/rdma-vm`, whose links may be cut.
+@Tag("rdma")
+@Timeout(300)
+class VerbsMeshTest {
+    private static final Duration LIMIT = Duration.ofSeconds(120);
+    private static final int BYTES = 8 << 20;
+
+    private static final EndpointOptions OPTIONS =
+            EndpointOptions.DEFAULTS
+                    .withTransports(List.of(VerbsTransport.NAME))
+                    .withDeadline(LIMIT)
+                    .withConnectDeadline(LIMIT);
+
+    @BeforeAll
+    static void checkMachine() {
+        assumeThat(System.getenv("RDMA_VM")).as("the machine of scripts/rdma-vm").isNotNull();
+    }
+
+    /// The system's library, some of its devices, and a time-out that lost packets do not stretch:
+    /// the time-out that is usual means seconds for each.
+    private static Endpoint open(String... devices) {
+        Provider system = new SystemProvider();
+        Provider some =
+                (Provider)
+                        Proxy.newProxyInstance(
+                                VerbsMeshTest.class.getClassLoader(),
+                                new Class<?>[] {Provider.class},
+                                (proxy, method, arguments) -> {
+                                    if (method.getName().equals("devices")) {
+                                        return List.of(devices);
+                                    }
+                                    if (method.getName().equals("readyToSend")) {
+                                        VerbsQueuePairs.Sending usual =
+                                                (VerbsQueuePairs.Sending) arguments[1];
+                                        arguments[1] =
+                                                new VerbsQueuePairs.Sending(
+                                                        usual.firstPacket(),
+                                                        14,
+                                                        usual.retries(),
+                                                        usual.notReadyRetries(),
+                                                        usual.reads());
+                                    }
+                                    try {
+                                        return method.invoke(system, arguments);
+                                    } catch (InvocationTargetException e) {
+                                        throw e.getCause();
+                                    }
+                                });
+        return FakeVerbs.open(OPTIONS, some);
+    }
+
+    private interface Body {
+        void run(Endpoint here, Endpoint there, Connection connection) throws Exception;
+    }
+
+    private static void connected(Body body) throws Exception {
+        try (Endpoint here = open("rxe01", "rxe02");
+                Endpoint there = open("rxe10", "rxe20")) {
+            CompletableFuture<Connection> accepted =
+                    CompletableFuture.supplyAsync(() -> there.accept(LIMIT));
+            Connection connection = here.connect(there.address(), LIMIT);
+            assertThat(accepted.get(LIMIT.toSeconds(), TimeUnit.SECONDS).isOpen()).isTrue();
+            assertThat(execute("rdma", "resource", "show", "qp")).contains("comm java");
+            body.run(here, there, connection);
+        }
+        assertThat(execute("rdma", "resource", "show", "qp")).doesNotContain("comm java");
+        assertThat(execute("rdma", "resource", "show", "mr")).doesNotContain("comm java");
+    }
+
+    private static String execute(String... command) throws IOException, InterruptedException {
+        Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
+        String said = new String(process.getInputStream().readAllBytes(), UTF_8);
+        assertThat(process.waitFor()).as(Arrays.toString(command) + ": " + said).isZero();
+        return said;
+    }
+
+    private static Transfer write(Connection connection, MemoryRegion from, MemoryRegion to) {
+        for (long i = 0; i < from.size(); i += 509) {
+            from.segment().set(JAVA_BYTE, i, (byte) (from.segment().get(JAVA_BYTE, i) + 1 + i));
+        }
+        return connection.write(from.slice(0, from.size()), to.remote());
+    }
+
+    private static void assertDone(Transfer transfer, MemoryRegion from, MemoryRegion to) {
+        assertThat(transfer.await(LIMIT)).as("ends in time").isTrue();
+        assertThat(transfer.state()).as("%s", transfer.error()).isEqualTo(TransferState.DONE);
+        assertThat(from.segment().mismatch(to.segment())).isEqualTo(-1);
+    }
+
+    @Test
+    void bothCablesCarryBytesBothWays() throws Exception {
+        connected(
+                (here, there, connection) -> {
+                    MemoryRegion a = here.allocate(BYTES, Access.READ_WRITE);
+                    MemoryRegion b = there.allocate(BYTES, Access.READ_WRITE);
+                    assertDone(write(connection, a, b), a, b);
+                    b.segment().fill((byte) 7);
+                    Transfer read = connection.read(a.slice(0, BYTES), b.remote());
+                    assertDone(read, a, b);
+                    assertThat(read.path()).isEqualTo("verbs");
+                    assertThat(connection.explain())
+                            .contains("rxe01/1 10.9.1.1 -> rxe10/1", "rxe02/1 10.9.2.1 -> rxe20/1");
+                    assertThat(connection.metrics().lanes())
+                            .filteredOn(lane -> lane.bytesSent() > BYTES / 20)
+                            .hasSizeGreaterThan(1);
+                });
+    }
+
+    @Test
+    void theOtherCableTakesOverFromOneThatIsCut() throws Exception {
+        connected(
+                (here, there, connection) -> {
+                    MemoryRegion a = here.allocate(BYTES, Access.READ_WRITE);
+                    MemoryRegion b = there.allocate(BYTES, Access.READ_WRITE);
+                    assertDone(write(connection, a, b), a, b);
+                    Transfer transfer = write(connection, a, b);
+                    try {
+                        execute(
+                                "tc", "qdisc", "add", "dev", "n01", "root", "netem", "loss",
+                                "100%");
+                        assertDone(transfer, a, b);
+                        assertDone(write(connection, a, b), a, b);
+                        assertThat(connection.metrics().lanes())
+                                .anyMatch(lane -> !lane.alive())
+                                .anyMatch(ConnectionMetrics.Lane::alive);
+                    } finally {
+                        execute("tc", "qdisc", "del", "dev", "n01", "root");
+                    }
+                });
+    }
+
+    @Test
+    void lostPacketsAreSentAgain() throws Exception {
+        try {
+            execute("tc", "qdisc", "add", "dev", "n01", "root", "netem", "loss", "3%");
+            execute("tc", "qdisc", "add", "dev", "n20", "root", "netem", "delay", "5ms");
+            connected(
+                    (here, there, connection) -> {
+                        MemoryRegion a = here.allocate(1 << 20, Access.READ_WRITE);
+                        MemoryRegion b = there.allocate(1 << 20, Access.READ_WRITE);
+                        assertDone(write(connection, a, b), a, b);
+                    });
+        } finally {
+            execute("tc", "qdisc", "del", "dev", "n01", "root");
+            execute("tc", "qdisc", "del", "dev", "n20", "root");
+        }
+    }
+}
