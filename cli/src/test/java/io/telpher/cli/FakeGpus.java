@@ -48,6 +48,7 @@ public final class FakeGpus {
     public static List<String> jvmArguments(Path folder) {
         return List.of(
                 "-Dtelpher.cuda.library=" + folder.resolve(CUDA),
-                "-Dtelpher.nvml.library=" + folder.resolve(NVML));
+                "-Dtelpher.nvml.library=" + folder.resolve(NVML),
+                "-Dtelpher.cuda.probe=0");
     }
 }

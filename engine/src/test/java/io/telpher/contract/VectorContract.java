@@ -2,6 +2,7 @@ package io.telpher.contract;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import io.telpher.MemoryRegion;
 import io.telpher.MemorySlice;
@@ -325,6 +326,25 @@ abstract class VectorContract extends Contract {
             assertThatThrownBy(() -> connection().read(near, far, TransferOptions.DEFAULTS))
                     .isInstanceOf(IllegalArgumentException.class);
         }
+    }
+
+    /// Pieces of nothing count: frames have no word for them, so only where this side sees the
+    /// peer's regions.
+    @Test
+    void anEmptyPieceOfAClosedRegionFailsTheTransfer() {
+        assumeTrue(setting.path().oneSided(), "frames carry no pieces of nothing");
+        region("local", Kind.TELPHER, 100);
+        RemoteMemory open = remote("open", Kind.TELPHER, 100);
+        RemoteMemory closed = remote("closed", Kind.TELPHER, 100);
+        here.write("local", 0, 100, open).assertDone(100);
+        here.write("local", 0, 100, closed).assertDone(100);
+        peer.tell(self -> self.closeRegion("closed"));
+        MemorySlices local = MemorySlices.of(List.of(here.slice("local", 0, 100)));
+        RemoteSlices pieces = RemoteSlices.of(List.of(open, closed.slice(50, 0)));
+        Outcome.of(connection().write(local, pieces, TransferOptions.DEFAULTS))
+                .assertError(TelpherException.StaleRegion.class);
+        Outcome.of(connection().read(local, pieces, TransferOptions.DEFAULTS))
+                .assertError(TelpherException.StaleRegion.class);
     }
 
     @Test

@@ -1,6 +1,7 @@
 package io.telpher.internal.device;
 
 import io.telpher.Device;
+import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
 
 /// One opened GPU. Thread-safe; methods make its context current on the calling thread for their
@@ -136,6 +137,18 @@ public interface Gpu {
 
     /// @return the queue for copies that this GPU makes; the same one for every caller
     CopyQueue queue();
+
+    /// Whether bytes arrive as they were that this GPU and another copy from and to each other's
+    /// memory: the driver's word does not say so. Tried in the background, unless somebody has
+    /// before.
+    CompletableFuture<Trial> tried(Device other);
+
+    /// What trying two GPUs has brought.
+    ///
+    /// @param known whether it could be found out
+    /// @param good whether their bytes arrive; true when nothing is known
+    /// @param reason why not, or why nothing is known; else empty
+    record Trial(boolean known, boolean good, String reason) {}
 
     /// @return a reason why this GPU and the other cannot reach each other's memory, or null
     @Nullable String unreachable(Device other);

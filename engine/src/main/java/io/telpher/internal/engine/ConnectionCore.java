@@ -183,10 +183,13 @@ final class ConnectionCore {
         }
     }
 
-    /// A way that was not taken, for [#explain()].
+    /// A way that was not taken, for [#explain()]; once, however many regions it is about.
     void note(String text) {
         lock.lock();
         try {
+            if (notesOnPaths.contains(text)) {
+                return;
+            }
             notesOnPaths.add(text);
         } finally {
             lock.unlock();

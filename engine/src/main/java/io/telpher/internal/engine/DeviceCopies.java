@@ -2,11 +2,7 @@ package io.telpher.internal.engine;
 
 import io.telpher.Connection;
 import io.telpher.Device;
-import io.telpher.DeviceMemory;
-import io.telpher.MemorySlices;
 import io.telpher.RemoteMemory;
-import io.telpher.RemoteSlices;
-import io.telpher.TelpherException;
 import io.telpher.internal.device.CopyQueue;
 import io.telpher.internal.device.Runtimes;
 import io.telpher.spi.Window;
@@ -34,37 +30,13 @@ final class DeviceCopies {
     ///
     /// @return null when a GPU has no part in it, or several have
     @Nullable Device by(Operation op) {
-        Device here = null;
-        MemorySlices pieces = op.localPieces;
-        int count = pieces == null ? 1 : pieces.isStrided() ? 1 : pieces.count();
-        RegionImpl before = null;
-        for (int i = 0; i < count; i++) {
-            RegionImpl region = pieces == null ? op.region : (RegionImpl) pieces.region(i);
-            if (region == null || region == before) {
-                continue;
-            }
-            before = region;
-            DeviceMemory memory = region.deviceMemory();
-            if (memory != null) {
-                if (here != null && !here.equals(memory.device())) {
-                    return null;
-                }
-                here = memory.device();
-            }
-        }
+        OperationRegions regions = op.regions.of(op);
+        Device here = regions.device();
         if (here != null) {
-            return here;
+            return regions.onSeveral() ? null : here;
         }
-        RemoteSlices remote = op.remotePieces;
-        int targets = remote == null ? 1 : remote.isStrided() ? 1 : remote.count();
-        RemoteMemory last = null;
-        for (int i = 0; i < targets; i++) {
-            RemoteMemory memory = remote == null ? op.remote : remote.memory(i);
-            if (memory == null || (last != null && Direct.sameRegion(last, memory))) {
-                continue;
-            }
-            last = memory;
-            Window window = windows.window(memory);
+        for (int i = 0; i < regions.remotes(); i++) {
+            Window window = windows.window(regions.remote(i));
             Device there = window == null ? null : window.device();
             if (there != null) {
                 return Runtimes.copierFor(there);
@@ -98,7 +70,7 @@ final class DeviceCopies {
             if (memory == null || region == null) {
                 return give(job, Connection.FAILED);
             }
-            if (window == null || before == null || !Direct.sameRegion(before, memory)) {
+            if (window == null || before == null || !OperationRegions.isSame(before, memory)) {
                 window = windows.window(memory);
                 if (window == null || window.address(by) == 0) {
                     return give(
@@ -173,7 +145,7 @@ final class DeviceCopies {
             if (memory == null || region == null) {
                 throw new IllegalStateException("an operation without memory");
             }
-            if (before == null || !Direct.sameRegion(before, memory)) {
+            if (before == null || !OperationRegions.isSame(before, memory)) {
                 Window window = windows.window(memory);
                 there = window == null ? 0 : window.address(by);
                 before = memory;
@@ -221,22 +193,5 @@ final class DeviceCopies {
     private static int give(DeviceJob job, int result) {
         job.leave();
         return result;
-    }
-
-    /// Makes a GPU able to reach regions of this side. Blocks.
-    void prepare(Iterable<RegionImpl> regions, Device by) {
-        for (RegionImpl region : regions) {
-            if (!region.enter()) {
-                continue;
-            }
-            try {
-                region.prepare(by);
-            } catch (TelpherException e) {
-                region.refuse(by);
-                connection.note("%s by %s: %s".formatted(region, by, e.getMessage()));
-            } finally {
-                region.exit();
-            }
-        }
     }
 }

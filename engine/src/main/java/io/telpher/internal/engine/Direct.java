@@ -3,22 +3,14 @@ package io.telpher.internal.engine;
 import io.telpher.Connection;
 import io.telpher.CounterUpdate;
 import io.telpher.Device;
-import io.telpher.DeviceMemory;
 import io.telpher.MemorySlices;
 import io.telpher.RemoteMemory;
 import io.telpher.RemoteSlices;
 import io.telpher.TelpherException;
-import io.telpher.internal.device.Runtimes;
-import io.telpher.spi.Deadline;
 import io.telpher.spi.Window;
 import io.telpher.spi.Windows;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
-import java.util.HashSet;
-import java.util.LinkedHashSet;
-import java.util.Set;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.atomic.AtomicBoolean;
 import org.jspecify.annotations.Nullable;
 
 /// Transfers that this side carries out by itself, through windows into the peer's memory. The
@@ -39,103 +31,32 @@ final class Direct {
 
     private static final Window.Guard ALWAYS = () -> true;
 
-    /// What is known of one life of one region of the peer.
-    private static final class Slot {
-        final int generation;
-        final long key;
-        volatile @Nullable Window window;
-        volatile @Nullable TelpherException refusal;
-
-        /// It is a device's memory: only devices copy.
-        boolean onDevice;
-
-        /// Devices of this side that cannot reach it.
-        final Set<Device> refusing = ConcurrentHashMap.newKeySet();
-
-        /// A thread is opening the window. No monitor: others wait for it no longer than they may,
-        /// and in a simulation as well.
-        private final AtomicBoolean opening = new AtomicBoolean();
-
-        /// Whether the window was given back: its owner has closed the region.
-        private final AtomicBoolean over = new AtomicBoolean();
-
-        /// What short copies have done by themselves. Plain numbers in the object that the copy
-        /// has just looked at, since anything more is felt in a copy of 8 bytes: racing threads
-        /// lose a few, and the fences of the windows make them seen.
-        private long done;
-
-        private long written;
-        private long read;
-
-        Slot(int generation, long key) {
-            this.generation = generation;
-            this.key = key;
-        }
-
-        void count(Operation.Kind kind, long transfers, long bytes) {
-            done += transfers;
-            if (kind == Operation.Kind.READ) {
-                read += bytes;
-            } else {
-                written += bytes;
-            }
-        }
-
-        void count(Tally into) {
-            Window open = window;
-            if (open != null) {
-                Tally.OfPath path = into.of(open.path());
-                path.done += done;
-                path.written += written;
-                path.read += read;
-            }
-        }
-
-        boolean isHeldInVain() {
-            return window != null && !over.get() && !isAlive();
-        }
-
-        /// Gives the window back, once, whoever asks for it.
-        void giveBack() {
-            Window open = window;
-            if (open != null && over.compareAndSet(false, true)) {
-                open.close();
-            }
-        }
-
-        /// Whether its owner still has the region open.
-        boolean isAlive() {
-            Window open = window;
-            int ticket = open == null ? Window.STALE : open.enter();
-            if (open == null || ticket < 0) {
-                return false;
-            }
-            open.exit(ticket);
-            return true;
-        }
-    }
+    /// No bytes, for accesses that are only checked.
+    private static final MemorySegment NOTHING = MemorySegment.ofArray(new byte[0]);
 
     private final Windows windows;
-    private final ConnectionCore connection;
 
     /// What GPUs copy.
     final DeviceCopies devices;
 
-    private volatile @Nullable Slot[] slots = new Slot[16];
+    /// Opens windows.
+    final WindowOpening opening;
+
+    private volatile @Nullable PeerRegion[] slots = new PeerRegion[16];
 
     /// What slots have counted that others stand in the place of; guarded by `this`.
     private final Tally replaced = new Tally();
 
     Direct(Windows windows, ConnectionCore connection) {
         this.windows = windows;
-        this.connection = connection;
         this.devices = new DeviceCopies(connection, this);
+        this.opening = new WindowOpening(connection, windows, this);
     }
 
     /// Adds what short copies have done.
     synchronized void count(Tally into) {
         into.add(replaced);
-        for (Slot slot : slots) {
+        for (PeerRegion slot : slots) {
             if (slot != null) {
                 slot.count(into);
             }
@@ -144,7 +65,7 @@ final class Direct {
 
     /// A short copy did not count after all.
     void uncount(Operation.Kind kind, RemoteMemory remote, long length) {
-        Slot slot = slot(remote);
+        PeerRegion slot = slot(remote);
         if (slot != null) {
             slot.count(kind, -1, -length);
         }
@@ -154,13 +75,13 @@ final class Direct {
         return windows.explain();
     }
 
-    private @Nullable Slot slot(RemoteMemory memory) {
-        @Nullable Slot[] all = slots;
+    @Nullable PeerRegion slot(RemoteMemory memory) {
+        @Nullable PeerRegion[] all = slots;
         int index = memory.region();
         if (index >= all.length) {
             return null;
         }
-        Slot slot = all[index];
+        PeerRegion slot = all[index];
         return slot != null && slot.generation == memory.generation() && slot.key == memory.key()
                 ? slot
                 : null;
@@ -168,7 +89,7 @@ final class Direct {
 
     /// @return 0 when the window is open, or why not
     private int ready(RemoteMemory memory) {
-        Slot slot = slot(memory);
+        PeerRegion slot = slot(memory);
         if (slot == null) {
             return NOT_OPEN;
         }
@@ -195,7 +116,7 @@ final class Direct {
 
     /// @return the name of the path to a peer's region, or null while it is not known
     @Nullable String path(RemoteMemory memory) {
-        Slot slot = slot(memory);
+        PeerRegion slot = slot(memory);
         Window window = slot == null ? null : slot.window;
         return window == null ? null : window.path();
     }
@@ -204,7 +125,7 @@ final class Direct {
     ///
     /// @return `DONE` or a reason, [#NO_WINDOW], [#NOT_OPEN]
     private int copy(
-            Slot slot,
+            PeerRegion slot,
             Operation.Kind kind,
             RegionImpl local,
             long localOffset,
@@ -284,7 +205,7 @@ final class Direct {
             RemoteMemory remote,
             long remoteOffset,
             long length) {
-        Slot slot = slot(remote);
+        PeerRegion slot = slot(remote);
         if (slot == null) {
             return whyNot(remote);
         }
@@ -314,7 +235,7 @@ final class Direct {
         RemoteMemory only = op.remote;
         RegionImpl region = op.region;
         if (local == null && remote == null && only != null && region != null) {
-            Slot slot = slot(only);
+            PeerRegion slot = slot(only);
             int result =
                     slot == null
                             ? whyNot(only)
@@ -329,11 +250,23 @@ final class Direct {
                                     op);
             return result == BY_DEVICE ? runByDevice(op) : result;
         }
-        int result = allReady(op);
-        if (result != 0) {
-            return result;
+        OperationRegions regions = op.regions.of(op);
+        boolean byDevice = regions.device() != null;
+        for (int i = 0; i < regions.remotes(); i++) {
+            RemoteMemory memory = regions.remote(i);
+            PeerRegion slot = slot(memory);
+            if (slot == null || slot.window == null) {
+                return whyNot(memory);
+            }
+            byDevice |= slot.onDevice;
         }
-        return needsDevice(op) ? runByDevice(op) : runPieces(op);
+        if (remote != null && regions.hasEmpty()) {
+            int refused = lookAtEmpty(op, remote);
+            if (refused != Connection.DONE) {
+                return refused;
+            }
+        }
+        return byDevice ? runByDevice(op) : runPieces(op);
     }
 
     /// Has a device carry out the next part of an operation.
@@ -344,66 +277,40 @@ final class Direct {
         return by == null ? NO_WINDOW : devices.launch(op, by);
     }
 
-    /// Whether some memory of an operation is a device's. Its windows are open.
-    private boolean needsDevice(Operation op) {
-        MemorySlices local = op.localPieces;
-        RegionImpl region = op.region;
-        if (local == null) {
-            if (region != null && !region.isHost()) {
-                return true;
-            }
-        } else {
-            for (int i = 0; i < (local.isStrided() ? 1 : local.count()); i++) {
-                if (!((RegionImpl) local.region(i)).isHost()) {
-                    return true;
-                }
-            }
-        }
-        RemoteSlices remote = op.remotePieces;
-        int targets = remote == null ? 1 : remote.isStrided() ? 1 : remote.count();
-        RemoteMemory before = null;
-        for (int i = 0; i < targets; i++) {
-            RemoteMemory memory = remote == null ? op.remote : remote.memory(i);
-            if (memory != null && (before == null || !sameRegion(before, memory))) {
-                Slot slot = slot(memory);
-                if (slot != null && slot.onDevice) {
-                    return true;
-                }
-                before = memory;
-            }
-        }
-        return false;
-    }
-
     /// Whether a device of this side cannot reach a peer's region.
     boolean refuses(RemoteMemory memory, Device by) {
-        Slot slot = slot(memory);
+        PeerRegion slot = slot(memory);
         return slot != null && slot.refusing.contains(by);
     }
 
-    /// Whether windows are there for everything that an operation names.
-    private int allReady(Operation op) {
-        RemoteSlices remote = op.remotePieces;
-        if (remote == null) {
-            RemoteMemory only = op.remote;
-            return only == null ? NO_WINDOW : ready(only);
-        }
-        RemoteMemory before = null;
-        for (int i = 0; i < (remote.isStrided() ? 1 : remote.count()); i++) {
-            RemoteMemory memory = remote.memory(i);
-            if (before == null || !sameRegion(before, memory)) {
-                int result = ready(memory);
-                if (result != 0) {
-                    return result;
+    /// Pieces of nothing are refused for the same reasons as pieces of something.
+    private int lookAtEmpty(Operation op, RemoteSlices remote) {
+        boolean read = op.kind == Operation.Kind.READ;
+        for (int i = 0; i < remote.count(); i++) {
+            Window window = remote.length(i) == 0 ? window(remote.memory(i)) : null;
+            if (window == null) {
+                continue;
+            }
+            int ticket = window.enter();
+            if (ticket < 0) {
+                return reason(ticket);
+            }
+            try {
+                long offset = remote.offset(i);
+                long looked =
+                        window.device() != null
+                                ? window.check(offset, 0, !read)
+                                : read
+                                        ? window.read(ticket, NOTHING, 0, offset, 0, op)
+                                        : window.write(ticket, NOTHING, 0, offset, 0, op);
+                if (looked < 0) {
+                    return reason((int) looked);
                 }
-                before = memory;
+            } finally {
+                window.exit(ticket);
             }
         }
-        return 0;
-    }
-
-    static boolean sameRegion(RemoteMemory a, RemoteMemory b) {
-        return a.region() == b.region() && a.generation() == b.generation();
+        return Connection.DONE;
     }
 
     private int runPieces(Operation op) {
@@ -420,7 +327,8 @@ final class Direct {
                 if (memory == null || region == null) {
                     return Connection.FAILED;
                 }
-                if (entered == null || (memory != entered && !sameRegion(entered, memory))) {
+                if (entered == null
+                        || (memory != entered && !OperationRegions.isSame(entered, memory))) {
                     if (window != null) {
                         window.exit(ticket);
                         window = null;
@@ -463,9 +371,15 @@ final class Direct {
         }
     }
 
+    /// @return what is known of an index of the peer's table, of whichever life, or null
+    @Nullable PeerRegion at(int index) {
+        @Nullable PeerRegion[] all = slots;
+        return index < all.length ? all[index] : null;
+    }
+
     /// @return the open window to a peer's region, or null
     @Nullable Window window(RemoteMemory memory) {
-        Slot slot = slot(memory);
+        PeerRegion slot = slot(memory);
         return slot == null ? null : slot.window;
     }
 
@@ -474,7 +388,7 @@ final class Direct {
     /// @return `DONE` or a reason, [#NO_WINDOW] when a frame has to do it, [#NOT_OPEN]
     int update(CounterUpdate counter) {
         RemoteMemory memory = counter.memory();
-        Slot slot = slot(memory);
+        PeerRegion slot = slot(memory);
         Window window = slot == null ? null : slot.window;
         if (window == null) {
             return whyNot(memory);
@@ -494,168 +408,11 @@ final class Direct {
         }
     }
 
-    /// @return what opens every window that an operation needs, and then calls back; it blocks, and
-    ///     does not look at the operation any more
-    Runnable opening(Operation op, Runnable then) {
-        RemoteSlices remote = op.remotePieces;
-        RemoteMemory only = op.remote;
-        CounterUpdate counter = op.counter;
-        Deadline deadline = new Deadline(connection.platform, op.deadline());
-        Set<RegionImpl> here = localRegions(op);
-        return () -> {
-            if (only != null) {
-                open(only, deadline);
-            }
-            if (remote != null) {
-                for (int i = 0; i < (remote.isStrided() ? 1 : remote.count()); i++) {
-                    open(remote.memory(i), deadline);
-                }
-            }
-            if (counter != null) {
-                open(counter.memory(), deadline);
-            }
-            prepare(here, only, remote);
-            then.run();
-        };
-    }
-
-    private static Set<RegionImpl> localRegions(Operation op) {
-        Set<RegionImpl> regions = new HashSet<>();
-        MemorySlices pieces = op.localPieces;
-        if (pieces == null) {
-            RegionImpl region = op.region;
-            if (region != null) {
-                regions.add(region);
-            }
-        } else {
-            for (int i = 0; i < (pieces.isStrided() ? 1 : pieces.count()); i++) {
-                regions.add((RegionImpl) pieces.region(i));
-            }
-        }
-        return regions;
-    }
-
-    /// Makes the device that is to copy able to reach both sides. What it cannot reach goes by
-    /// frames.
-    private void prepare(
-            Set<RegionImpl> here, @Nullable RemoteMemory only, @Nullable RemoteSlices remote) {
-        Set<Slot> there = new LinkedHashSet<>();
-        int targets = remote == null ? 1 : remote.isStrided() ? 1 : remote.count();
-        for (int i = 0; i < targets; i++) {
-            RemoteMemory memory = remote == null ? only : remote.memory(i);
-            Slot slot = memory == null ? null : slot(memory);
-            if (slot != null && slot.window != null) {
-                there.add(slot);
-            }
-        }
-        Device by = null;
-        for (RegionImpl region : here) {
-            DeviceMemory memory = region.deviceMemory();
-            by = memory == null ? by : memory.device();
-        }
-        for (Slot slot : there) {
-            Window window = slot.window;
-            Device of = window == null ? null : window.device();
-            by = by == null && of != null ? Runtimes.copierFor(of) : by;
-        }
-        if (by == null) {
-            return;
-        }
-        for (Slot slot : there) {
-            prepare(slot, by);
-        }
-        devices.prepare(here, by);
-    }
-
-    private void prepare(Slot slot, Device by) {
-        Window window = slot.window;
-        if (window == null || slot.refusing.contains(by)) {
-            return;
-        }
-        try {
-            window.prepare(by);
-            Events.chosen(connection, window.path() + " by " + by);
-        } catch (TelpherException e) {
-            slot.refusing.add(by);
-            connection.note("path %s by %s: %s".formatted(window.path(), by, e.getMessage()));
-        }
-    }
-
-    private void open(RemoteMemory memory, Deadline deadline) {
-        Slot slot = place(memory);
-        if (slot == null) {
-            return;
-        }
-        for (int round = 0; !slot.opening.compareAndSet(false, true); round++) {
-            if (deadline.passed()) {
-                return;
-            }
-            connection.platform.pause(round);
-        }
-        try {
-            if (slot.window == null && slot.refusal == null) {
-                open(slot, memory, deadline);
-            }
-        } finally {
-            slot.opening.set(false);
-        }
-    }
-
-    private void open(Slot slot, RemoteMemory memory, Deadline deadline) {
-        try {
-            Window opened = windows.open(memory, deadline);
-            slot.onDevice = opened.device() != null;
-            slot.window = opened;
-            if (slot(memory) != slot) {
-                slot.giveBack(); // another life of the region has its place: nobody finds it
-                return;
-            }
-            Events.chosen(connection, opened.path() + " to " + name(memory));
-        } catch (TelpherException.TimedOut | TelpherException.Cancelled e) {
-            return; // the operation ends by its own deadline; the next one tries again
-        } catch (TelpherException e) {
-            slot.refusal = e;
-            Events.rejected(connection, "window to " + name(memory) + ": " + e.getMessage());
-        } catch (RuntimeException e) {
-            slot.refusal = new TelpherException.Unsupported("cannot open " + memory + ": " + e);
-        }
-    }
-
-    /// Finds the slot of a region, or makes one. The window of another life of its index is looked
-    /// at and given back without the monitor, which those who only count must not wait for.
-    ///
-    /// @return null for an old or a wrong descriptor: its owner refuses it
-    private @Nullable Slot place(RemoteMemory memory) {
-        int index = memory.region();
-        if (index >= RegionTable.CAPACITY) {
-            return null;
-        }
-        while (true) {
-            Slot found = slot(memory);
-            if (found != null) {
-                return found;
-            }
-            @Nullable Slot[] all = slots;
-            Slot old = index < all.length ? all[index] : null;
-            if (old != null && old.isAlive()) {
-                return null;
-            }
-            Slot slot = new Slot(memory.generation(), memory.key());
-            if (!replace(index, old, slot)) {
-                continue; // another thread was faster
-            }
-            if (old != null) {
-                old.giveBack(); // or else whoever is opening it does
-            }
-            return slot;
-        }
-    }
-
     /// Puts a slot in the place of another one, or of none.
     ///
     /// @return false when that other one is not there any more
-    private synchronized boolean replace(int index, @Nullable Slot old, Slot slot) {
-        @Nullable Slot[] all = slots;
+    synchronized boolean replace(int index, @Nullable PeerRegion old, PeerRegion slot) {
+        @Nullable PeerRegion[] all = slots;
         if (index >= all.length) {
             all = Arrays.copyOf(all, Math.max(all.length * 2, index + 1));
         }
@@ -672,7 +429,7 @@ final class Direct {
 
     /// Whether windows are still held whose regions were closed by their owner.
     boolean holdsClosed() {
-        for (Slot slot : slots) {
+        for (PeerRegion slot : slots) {
             if (slot != null && slot.isHeldInVain()) {
                 return true;
             }
@@ -683,15 +440,11 @@ final class Direct {
     /// Gives back the windows to regions that were closed: until then their memory is not free.
     /// Unmapping much of it takes a while.
     void giveBackClosed() {
-        for (Slot slot : slots) {
+        for (PeerRegion slot : slots) {
             if (slot != null && slot.isHeldInVain()) {
                 slot.giveBack();
             }
         }
-    }
-
-    private static String name(RemoteMemory memory) {
-        return "region %d.%d".formatted(memory.region(), memory.generation());
     }
 
     /// Closes all windows.

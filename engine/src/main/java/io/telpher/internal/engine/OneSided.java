@@ -293,7 +293,7 @@ final class OneSided {
     private void openWindows(Direct windows, Operation op) {
         int generation = op.generation;
         Runnable opening =
-                windows.opening(
+                windows.opening.of(
                         op,
                         () -> {
                             if (resume(op, generation)) {

@@ -91,6 +91,9 @@ final class Operation implements Window.Guard {
     long remoteOffset;
     @Nullable RemoteSlices remotePieces;
 
+    /// The regions of both sides, once somebody has looked.
+    final OperationRegions regions = new OperationRegions();
+
     long length;
     long tag;
     long position;
@@ -394,6 +397,7 @@ final class Operation implements Window.Guard {
         localPieces = null;
         remote = null;
         remotePieces = null;
+        regions.clear();
         counter = null;
         noteLength = -1;
         if (note.length > 4096) {

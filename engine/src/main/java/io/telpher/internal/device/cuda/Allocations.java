@@ -34,7 +34,11 @@ final class Allocations {
         }
         long before = context.enter();
         try {
-            return vmm ? map(bytes) : new Plain(CudaMemory.alloc(bytes));
+            if (vmm) {
+                return map(bytes);
+            }
+            long address = CudaMemory.alloc(bytes);
+            return new Allocated(address, false, () -> CudaMemory.free(address));
         } finally {
             context.exit(before);
         }
@@ -58,31 +62,34 @@ final class Allocations {
             throw CudaError.failure((int) handle, "cuMemCreate", size, properties);
         }
         try {
-            return new Mapped(Mapping.of(handle, size, device), size);
+            long address = Mapping.of(handle, size, device);
+            return new Allocated(address, true, () -> Mapping.undo(address, size));
         } finally {
             // The mapping keeps the memory.
             CudaVmm.release(handle);
         }
     }
 
-    private final class Mapped implements Gpu.Allocation {
+    private final class Allocated implements Gpu.Allocation {
         private final long address;
-        private final long size;
+        private final boolean lingers;
+        private final Runnable free;
         private boolean closed;
 
-        Mapped(long address, long size) {
+        Allocated(long address, boolean lingers, Runnable free) {
             this.address = address;
-            this.size = size;
-        }
-
-        @Override
-        public boolean mayLinger() {
-            return true;
+            this.lingers = lingers;
+            this.free = free;
         }
 
         @Override
         public long address() {
             return address;
+        }
+
+        @Override
+        public boolean mayLinger() {
+            return lingers;
         }
 
         @Override
@@ -93,40 +100,7 @@ final class Allocations {
             closed = true;
             long before = context.enter();
             try {
-                Mapping.undo(address, size);
-            } finally {
-                context.exit(before);
-            }
-        }
-    }
-
-    private final class Plain implements Gpu.Allocation {
-        private final long address;
-        private boolean closed;
-
-        Plain(long address) {
-            this.address = address;
-        }
-
-        @Override
-        public boolean mayLinger() {
-            return false;
-        }
-
-        @Override
-        public long address() {
-            return address;
-        }
-
-        @Override
-        public synchronized void close() {
-            if (closed) {
-                return;
-            }
-            closed = true;
-            long before = context.enter();
-            try {
-                CudaMemory.free(address);
+                free.run();
             } finally {
                 context.exit(before);
             }

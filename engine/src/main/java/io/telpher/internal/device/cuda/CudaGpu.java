@@ -9,6 +9,7 @@ import io.telpher.internal.ffi.cuda.CudaCopies;
 import io.telpher.internal.ffi.cuda.CudaDevices;
 import io.telpher.internal.ffi.cuda.CudaStreams;
 import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
 
@@ -146,31 +147,14 @@ final class CudaGpu implements Gpu {
     @Override
     public void update(long address, boolean add, long value) {
         CudaQueue by = queue();
-        Awaited job = new Awaited();
+        AwaitedJob job = new AwaitedJob();
         by.begin(CopyQueue.Way.LOCAL, 0, 0);
         by.update(address, add, value);
         by.end(job);
-        // Microseconds; or else the driver's error comes.
-        while (!job.ended) {
-            int unused = by.poll();
-            Thread.onSpinWait();
-        }
-        String failure = job.failure;
+        String failure = job.await(by);
         if (failure != null) {
             throw new TelpherException.Unsupported(
                     "updating the word at 0x%x of %s: %s".formatted(address, device, failure));
-        }
-    }
-
-    /// A job that its caller waits for.
-    private static final class Awaited implements CopyQueue.Job {
-        @Nullable String failure;
-        volatile boolean ended;
-
-        @Override
-        public void ended(@Nullable String reason) {
-            failure = reason;
-            ended = true;
         }
     }
 
@@ -191,6 +175,13 @@ final class CudaGpu implements Gpu {
         } finally {
             making.unlock();
         }
+    }
+
+    @Override
+    public CompletableFuture<Trial> tried(Device other) {
+        return tuning.probe() && !other.equals(device)
+                ? PeerProbe.of(device.uuid(), other.uuid(), tuning.probeSeconds())
+                : CompletableFuture.completedFuture(new Trial(false, true, ""));
     }
 
     @Override

@@ -5,7 +5,6 @@ import io.telpher.TelpherException;
 import io.telpher.internal.device.CopyQueue;
 import io.telpher.internal.ffi.cuda.CudaCopies;
 import io.telpher.internal.ffi.cuda.CudaError;
-import io.telpher.internal.ffi.cuda.CudaMemory;
 import io.telpher.internal.ffi.cuda.CudaStreams;
 import io.telpher.internal.memory.Raw;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -34,6 +33,7 @@ final class CudaQueue implements CopyQueue {
     private final Tuning tuning;
     private final ReentrantLock lock = new ReentrantLock();
     private final AtomicBoolean polling = new AtomicBoolean();
+    private final Held held = new Held();
     private final PinnedPool pool;
     private final PinnedPool.Block flags;
     private final long arrived;
@@ -65,21 +65,22 @@ final class CudaQueue implements CopyQueue {
         this.device = device;
         this.context = context;
         this.tuning = tuning;
-        this.pool = new PinnedPool(context);
+        this.pool = new PinnedPool(context, held);
+        boolean complete = false;
         long before = context.enter();
         try {
             flags = pool.take(MOST_LAUNCHES * LINE);
             Raw.ALL.asSlice(flags.address(), flags.bytes()).fill((byte) 0);
-            arrived = CudaMemory.alloc(MOST_LAUNCHES * LINE);
-            long[] first = streams(1, 0);
-            CudaCopies.fill(arrived, (byte) 0, MOST_LAUNCHES * LINE, first[0]);
-            CudaStreams.synchronize(first[0]);
+            arrived = held.memory(MOST_LAUNCHES * LINE);
+            long first = held.stream(0);
+            CudaCopies.fill(arrived, (byte) 0, MOST_LAUNCHES * LINE, first);
+            CudaStreams.synchronize(first);
 
             Kernels loaded = null;
             KernelLane lane = null;
             String reason = "";
             try {
-                loaded = Kernels.load(context);
+                loaded = Kernels.load(context, held);
                 // Before other work of the device: it waits for the SMs, not for copies.
                 int priority = CudaStreams.priorities().greatest();
                 lane =
@@ -87,8 +88,8 @@ final class CudaQueue implements CopyQueue {
                                 this,
                                 loaded,
                                 tuning.kernelWindow(),
-                                streams(tuning.kernelWindow(), priority));
-                lane.warmUp(newLaunch(first[0]));
+                                held.streams(tuning.kernelWindow(), priority));
+                lane.warmUp(newLaunch(first));
             } catch (TelpherException.Unsupported | TelpherException.NativeFailure e) {
                 loaded = null;
                 lane = null;
@@ -99,18 +100,23 @@ final class CudaQueue implements CopyQueue {
             agent = loaded == null || tuning.agentBytes() == 0 ? null : agent(loaded.agent());
             withoutKernels = reason;
             int window = tuning.engineWindow();
-            engines = new EngineLane(this, loaded, window, streams(tuning.engineStreams(), 0));
+            engines = new EngineLane(this, loaded, window, held.streams(tuning.engineStreams(), 0));
             // One more, so that both directions have one.
             hostEngines =
-                    new EngineLane(this, loaded, window, streams(tuning.engineStreams() + 1, 0));
+                    new EngineLane(
+                            this, loaded, window, held.streams(tuning.engineStreams() + 1, 0));
+            complete = true;
         } finally {
+            if (!complete) {
+                held.giveBack();
+            }
             context.exit(before);
         }
     }
 
     private @Nullable Agent agent(long kernel) {
         try {
-            long stream = streams(1, CudaStreams.priorities().greatest())[0];
+            long stream = held.stream(CudaStreams.priorities().greatest());
             Agent made = new Agent(this, pool, kernel, stream);
             made.warmUp();
             return made;
@@ -124,14 +130,6 @@ final class CudaQueue implements CopyQueue {
         System.getLogger("io.telpher.cuda").log(System.Logger.Level.DEBUG, message);
     }
 
-    private static long[] streams(int count, int priority) {
-        long[] streams = new long[count];
-        for (int i = 0; i < count; i++) {
-            streams[i] = CudaStreams.create(CudaStreams.CU_STREAM_NON_BLOCKING, priority);
-        }
-        return streams;
-    }
-
     Launch newLaunch(long stream) {
         long offset = LINE * made++;
         return new Launch(pool, flags.address() + offset, arrived + offset, stream);
@@ -139,6 +137,10 @@ final class CudaQueue implements CopyQueue {
 
     CudaContext context() {
         return context;
+    }
+
+    Held held() {
+        return held;
     }
 
     Tuning tuning() {

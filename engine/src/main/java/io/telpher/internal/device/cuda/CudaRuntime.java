@@ -115,9 +115,7 @@ public final class CudaRuntime implements GpuRuntime {
         try {
             known = opened(number);
             if (known == null) {
-                known =
-                        new CudaGpu(
-                                devices().get(number), CudaContext.retain(device(number)), pins);
+                known = make(number);
                 @Nullable CudaGpu[] more = new @Nullable CudaGpu[devices().size()];
                 System.arraycopy(opened, 0, more, 0, opened.length);
                 more[number] = known;
@@ -126,6 +124,21 @@ public final class CudaRuntime implements GpuRuntime {
             return known;
         } finally {
             opening.unlock();
+        }
+    }
+
+    /// What fails leaves the device as it was.
+    private CudaGpu make(int number) {
+        CudaContext context = CudaContext.retain(device(number));
+        boolean made = false;
+        try {
+            CudaGpu gpu = new CudaGpu(devices().get(number), context, pins);
+            made = true;
+            return gpu;
+        } finally {
+            if (!made) {
+                CudaContexts.releasePrimary(device(number));
+            }
         }
     }
 

@@ -24,7 +24,7 @@ final class EngineLane extends Lane {
         this.kernels = kernels;
         this.streams = streams;
         this.events = new long[streams.length];
-        Arrays.setAll(events, i -> CudaEvents.create(CudaEvents.CU_EVENT_DISABLE_TIMING));
+        Arrays.setAll(events, i -> queue.held().event());
     }
 
     @Override

@@ -53,7 +53,7 @@ final class KernelImage {
         }
         String source = source();
         String architecture = architecture(capability, Nvrtc.architectures());
-        return load(source, architecture, folder(), driver);
+        return load(source, architecture, CacheFolder.path(), driver);
     }
 
     static byte[] load(String source, String architecture, @Nullable Path folder, int driver) {
@@ -126,18 +126,6 @@ final class KernelImage {
         } finally {
             Nvrtc.destroy(program);
         }
-    }
-
-    /// Null where the user has no home.
-    private static @Nullable Path folder() {
-        String cache = System.getenv("XDG_CACHE_HOME");
-        String home = System.getProperty("user.home");
-        if (cache != null && cache.startsWith("/")) {
-            return Path.of(cache, "telpher");
-        }
-        return home != null && home.startsWith("/") && home.length() > 1
-                ? Path.of(home, ".cache", "telpher")
-                : null;
     }
 
     private static byte @Nullable [] read(Path file) {

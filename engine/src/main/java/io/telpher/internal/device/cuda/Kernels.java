@@ -12,17 +12,18 @@ import io.telpher.internal.ffi.cuda.CudaModules;
 /// @param table copies pieces that stand in pinned memory
 /// @param agent stays and takes commands
 record Kernels(long small, long few, long table, long agent) {
-    /// Loads them into the current context, and compiles them where that was not done before.
+    /// Loads them into the current context, as long as `held` keeps them; compiles them where that
+    /// was not done before.
     ///
     /// @throws TelpherException.Unsupported where that is not possible, with the reason
-    static Kernels load(CudaContext context) {
+    static Kernels load(CudaContext context, Held held) {
         int capability =
                 10 * attribute(context, CudaDevices.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
                         + attribute(
                                 context, CudaDevices.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
         byte[] image = KernelImage.load(capability, Cuda.driverVersion());
         try {
-            long module = CudaModules.load(image);
+            long module = held.module(image);
             return new Kernels(
                     CudaModules.function(module, "telpher_copy_8"),
                     CudaModules.function(module, "telpher_copy_100"),

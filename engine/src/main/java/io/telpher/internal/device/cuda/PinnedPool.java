@@ -1,6 +1,5 @@
 package io.telpher.internal.device.cuda;
 
-import io.telpher.internal.ffi.cuda.CudaMemory;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
@@ -9,14 +8,13 @@ import java.util.List;
 /// back here, never to the driver: freeing waits for everything that runs on the device.
 /// Guarded by the queue's lock.
 final class PinnedPool {
-    private static final int FLAGS =
-            CudaMemory.CU_MEMHOSTALLOC_PORTABLE | CudaMemory.CU_MEMHOSTALLOC_DEVICEMAP;
-
     private final CudaContext context;
+    private final Held held;
     private final List<Block> spare = new ArrayList<>();
 
-    PinnedPool(CudaContext context) {
+    PinnedPool(CudaContext context, Held held) {
         this.context = context;
+        this.held = held;
     }
 
     /// A piece of page-locked memory; devices see it at the host's address.
@@ -37,7 +35,7 @@ final class PinnedPool {
         }
         long before = context.enter();
         try {
-            return new Block(CudaMemory.hostAlloc(size, FLAGS), size);
+            return new Block(held.pinned(size), size);
         } finally {
             context.exit(before);
         }

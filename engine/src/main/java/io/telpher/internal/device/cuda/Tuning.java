@@ -12,6 +12,10 @@ import org.jspecify.annotations.Nullable;
 ///     `NCCL_P2P_USE_CUDA_MEMCPY=1`
 /// @param cuMem `cumem`: whether memory comes from `cuMemCreate`; false with
 ///     `TELPHER_CUMEM_ENABLE=0` or `NCCL_CUMEM_ENABLE=0`
+/// @param probe `probe`: whether two devices are tried before their word is believed
+///     ([PeerProbe]); false with `TELPHER_P2P_PROBE=0`
+/// @param probeSeconds `probe.seconds`: how long that may take: it makes two contexts, which
+///     takes seconds on large machines
 /// @param kernelBytes `kernel.bytes`: below it, a job inside a GPU or between GPUs goes by
 ///     kernel. A copy engine starts in about 5 us and a kernel in 2, and both reach the rate of
 ///     NVLink, so the kernel's lead is gone when a job takes some 20 us; kernels take
@@ -56,6 +60,8 @@ import org.jspecify.annotations.Nullable;
 record Tuning(
         boolean kernels,
         boolean cuMem,
+        boolean probe,
+        int probeSeconds,
         long kernelBytes,
         long kernelPiece,
         long hostBytes,
@@ -84,6 +90,8 @@ record Tuning(
                 number("cumem", 1, 0, 1) == 1
                         && !is("TELPHER_CUMEM_ENABLE", "0")
                         && !is("NCCL_CUMEM_ENABLE", "0"),
+                number("probe", 1, 0, 1) == 1 && !is("TELPHER_P2P_PROBE", "0"),
+                (int) number("probe.seconds", 60, 1, 600),
                 number("kernel.bytes", 8 << 20, 0, CopyQueue.LARGEST),
                 number("kernel.piece", 1 << 20, 0, CopyQueue.LARGEST),
                 number("kernel.host.bytes", 32 << 10, 0, CopyQueue.LARGEST),

@@ -151,6 +151,28 @@ final class FaultScenarios {
         }
     }
 
+    /// A queue that cannot be made leaves nothing behind, and can be made later.
+    static void refusedQueue() {
+        CudaGpu gpu = Stage.gpu(1);
+        String before = FakeGpu.report();
+        for (String fault :
+                List.of(
+                        "cuMemHostAlloc:1:2",
+                        "cuMemAlloc:1:2",
+                        "cuStreamCreate:1:2",
+                        "cuStreamCreate:5:2",
+                        "cuEventCreate:4:2")) {
+            FakeGpu.setFaults(fault);
+            assertThatThrownBy(gpu::queue)
+                    .as(fault)
+                    .isInstanceOf(TelpherException.NativeFailure.class)
+                    .hasMessageContaining(fault.substring(0, fault.indexOf(':')));
+            FakeGpu.setFaults("");
+            assertThat(FakeGpu.report()).as(fault).isEqualTo(before);
+        }
+        assertThat(gpu.queue().isIdle()).isTrue();
+    }
+
     /// An allocation that fails half-way leaves nothing behind.
     static void refusedAllocation() {
         try (Gpu.Allocation memory = memory()) {

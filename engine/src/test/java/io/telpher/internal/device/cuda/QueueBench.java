@@ -184,6 +184,8 @@ final class QueueBench {
         return new Tuning(
                 t.kernels(),
                 t.cuMem(),
+                t.probe(),
+                t.probeSeconds(),
                 t.kernelBytes(),
                 t.kernelPiece(),
                 t.hostBytes(),
@@ -217,6 +219,8 @@ final class QueueBench {
         return new Tuning(
                 kernels,
                 t.cuMem(),
+                t.probe(),
+                t.probeSeconds(),
                 below,
                 below,
                 below,

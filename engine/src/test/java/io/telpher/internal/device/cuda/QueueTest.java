@@ -81,6 +81,7 @@ class QueueTest {
                 "slowDevice",
                 "noRoom",
                 "refusedAllocation",
+                "refusedQueue",
                 "keptImage",
                 "lostContext");
     }

@@ -101,12 +101,15 @@ public final class FakeGpu {
         return Path.of("target", "fake-gpu").toAbsolutePath();
     }
 
-    /// What a JVM needs for its GPUs to be the fake ones.
+    /// What a JVM needs for its GPUs to be the fake ones, and to be believed without a trial.
     public static List<String> jvmArguments() {
         assumeBuilt();
-        return LIBRARIES.stream()
-                .map(library -> "-D" + library.property + "=" + folder().resolve(library.file))
-                .toList();
+        List<String> arguments = new ArrayList<>();
+        for (Library library : LIBRARIES) {
+            arguments.add("-D" + library.property + "=" + folder().resolve(library.file));
+        }
+        arguments.add("-Dtelpher.cuda.probe=0");
+        return arguments;
     }
 
     /// What has not been given back in this process, such as `allocations 1 streams 2`; "" for

@@ -1,0 +1,85 @@
+package io.telpher.internal.engine;
+
+import io.telpher.Device;
+import io.telpher.TelpherException;
+import io.telpher.spi.Window;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.jspecify.annotations.Nullable;
+
+/// What is known of one life of one region of the peer.
+final class PeerRegion {
+    final int generation;
+    final long key;
+    volatile @Nullable Window window;
+    volatile @Nullable TelpherException refusal;
+
+    /// It is a device's memory: only devices copy.
+    boolean onDevice;
+
+    /// Devices of this side that cannot reach it.
+    final Set<Device> refusing = ConcurrentHashMap.newKeySet();
+
+    /// A thread is opening the window. No monitor: others wait for it no longer than they may,
+    /// and in a simulation as well.
+    final AtomicBoolean opening = new AtomicBoolean();
+
+    /// Whether the window was given back: its owner has closed the region.
+    private final AtomicBoolean over = new AtomicBoolean();
+
+    /// What short copies have done by themselves. Plain numbers in the object that the copy
+    /// has just looked at, since anything more is felt in a copy of 8 bytes: racing threads
+    /// lose a few, and the fences of the windows make them seen.
+    private long done;
+
+    private long written;
+    private long read;
+
+    PeerRegion(int generation, long key) {
+        this.generation = generation;
+        this.key = key;
+    }
+
+    void count(Operation.Kind kind, long transfers, long bytes) {
+        done += transfers;
+        if (kind == Operation.Kind.READ) {
+            read += bytes;
+        } else {
+            written += bytes;
+        }
+    }
+
+    void count(Tally into) {
+        Window open = window;
+        if (open != null) {
+            Tally.OfPath path = into.of(open.path());
+            path.done += done;
+            path.written += written;
+            path.read += read;
+        }
+    }
+
+    boolean isHeldInVain() {
+        return window != null && !over.get() && !isAlive();
+    }
+
+    /// Gives the window back, once, whoever asks for it.
+    void giveBack() {
+        Window open = window;
+        if (open != null && over.compareAndSet(false, true)) {
+            open.close();
+        }
+    }
+
+    /// Whether its owner still has the region open.
+    boolean isAlive() {
+        Window open = window;
+        int ticket = open == null ? Window.STALE : open.enter();
+        if (open == null || ticket < 0) {
+            return false;
+        }
+        open.exit(ticket);
+        return true;
+    }
+}

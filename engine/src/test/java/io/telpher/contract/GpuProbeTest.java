@@ -1,0 +1,127 @@
+package io.telpher.contract;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.telpher.Access;
+import io.telpher.Device;
+import io.telpher.MemoryRegion;
+import io.telpher.RemoteMemory;
+import io.telpher.internal.ffi.cuda.FakeGpu;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/// Two GPUs are tried, by a child process, before they copy from and to each other's memory. The
+/// driver is a fake one, which can be made to damage bytes, or never to end, while it says that all
+/// is well.
+class GpuProbeTest {
+    private static final int SIZE = 300_000;
+
+    @TempDir Path cache;
+
+    @BeforeAll
+    static void checkDriver() {
+        FakeGpu.assumeBuilt();
+    }
+
+    private PeerProcess start(int seconds, Map<String, String> variables) {
+        List<String> flags = new ArrayList<>(FakeGpu.jvmArguments());
+        flags.add("-Dtelpher.cuda.probe=1");
+        flags.add("-Dtelpher.cuda.probe.seconds=" + seconds);
+        Map<String, String> environment = new HashMap<>(variables);
+        environment.put("XDG_CACHE_HOME", cache.toString());
+        PeerProcess peer = PeerProcess.start(flags, environment);
+        peer.tell(self -> self.open(options -> options.withTransports(List.of("shm"))));
+        return peer;
+    }
+
+    /// Writes from GPU 0 of one process to GPU 1 of another until one goes this way and the
+    /// initiator explains why; every write must arrive.
+    ///
+    /// @return the explanation
+    private String writeUntil(
+            String path, String explained, int seconds, Map<String, String> variables) {
+        try (PeerProcess here = start(seconds, variables);
+                PeerProcess there = start(seconds, variables)) {
+            byte[] address = there.run(self -> self.endpoint().address().toBytes());
+            var accepted = there.begin(Participant::accept);
+            here.tell(self -> self.connect(address));
+            Peer.result(accepted);
+            byte[] target =
+                    there.run(
+                            self ->
+                                    self.keep("gpu", allocate(self, 1), Participant.arena())
+                                            .remote()
+                                            .toBytes());
+            here.tell(self -> self.keep("gpu", allocate(self, 0), Participant.arena()));
+            long end = System.nanoTime() + 3 * Participant.LIMIT.toNanos();
+            for (long seed = 0; ; seed++) {
+                here.fill("gpu", 0, SIZE, seed);
+                Outcome outcome =
+                        here.run(self -> self.write("gpu", 0, SIZE, RemoteMemory.ofBytes(target)));
+                outcome.assertDone(SIZE);
+                there.check("gpu", 0, SIZE, seed);
+                String text = here.run(self -> self.connection().explain());
+                if (outcome.path().equals(path) && text.contains(explained)) {
+                    return text;
+                }
+                assertThat(System.nanoTime()).as(text).isLessThan(end);
+            }
+        }
+    }
+
+    private static MemoryRegion allocate(Participant self, int device) {
+        return self.endpoint().allocate(Device.list().get(device), SIZE, Access.READ_WRITE);
+    }
+
+    private List<String> kept() throws IOException {
+        List<String> texts = new ArrayList<>();
+        try (Stream<Path> files = Files.list(cache.resolve("telpher"))) {
+            for (Path file : files.filter(path -> path.toString().endsWith(".probe")).toList()) {
+                texts.add(Files.readString(file));
+            }
+        }
+        return texts;
+    }
+
+    /// Staged until the child has ended; the next process knows at once.
+    @Test
+    void goodPairsAreUsedAfterATrial() throws IOException {
+        String first = writeUntil("cuda-cumem", "a child process tries it", 60, Map.of());
+        assertThat(first).doesNotContain("does not work");
+        assertThat(kept()).containsExactly("good");
+        String second = writeUntil("cuda-cumem", "", 60, Map.of());
+        assertThat(second).doesNotContain("a child process tries it");
+    }
+
+    @Test
+    void pairsThatDamageBytesAreRefused() throws IOException {
+        String found =
+                writeUntil(
+                        "shm-ring",
+                        "a trial has shown that it does not work",
+                        60,
+                        Map.of("FAKE_CUDA_CORRUPT_PEERS", "0-1"));
+        assertThat(found).contains("arrives as");
+        assertThat(kept()).singleElement().asString().contains("arrives as");
+    }
+
+    @Test
+    void pairsThatHangAreRefused() {
+        String found =
+                writeUntil(
+                        "shm-ring",
+                        "a trial has shown that it does not work",
+                        6,
+                        Map.of("FAKE_CUDA_HANG_PEERS", "0-1"));
+        assertThat(found).contains("did not end within 6 s");
+    }
+}
