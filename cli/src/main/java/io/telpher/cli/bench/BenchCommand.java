@@ -48,7 +48,7 @@ public final class BenchCommand implements Callable<Integer> {
             names = "--transport",
             paramLabel = "LIST",
             split = ",",
-            description = "Transports: shm, tcp, self. Default: shm and tcp.")
+            description = "Transports: shm, verbs, tcp, self. Default: shm and tcp.")
     private List<String> transports = new ArrayList<>();
 
     @Option(
@@ -56,9 +56,9 @@ public final class BenchCommand implements Callable<Integer> {
             paramLabel = "LIST",
             split = ",",
             description =
-                    "Paths: mapped, cma, shm-ring, tcp, self; for memory of GPUs cuda-cumem,"
-                            + " cuda-ipc, shm-ring, tcp, self. Default: for host memory all but"
-                            + " self; for GPUs the ways that GPUs copy by, and tcp.")
+                    "Paths: mapped, cma, shm-ring, verbs, tcp, self; for memory of GPUs cuda-cumem,"
+                            + " cuda-ipc, shm-ring, verbs, tcp, self. Default: for host memory all"
+                            + " but verbs and self; for GPUs the ways that GPUs copy by, and tcp.")
     private List<String> paths = new ArrayList<>();
 
     @Option(

@@ -7,7 +7,7 @@ import org.jspecify.annotations.Nullable;
 /// What the user asked for.
 ///
 /// @param transports allowed transports, empty for all
-/// @param paths paths to measure, empty for all that are there except `self`
+/// @param paths paths to measure, empty for all that are there except `self` and `verbs`
 /// @param ops operations
 /// @param sizes sizes in bytes, empty for the default sweep
 /// @param depths operations in flight, one row for each
@@ -52,7 +52,7 @@ record BenchOptions(
     /// Operations in flight for the throughput column.
     static final int DEEP = 16;
 
-    private static final List<String> TRANSPORTS = List.of("shm", "tcp", "self");
+    private static final List<String> TRANSPORTS = List.of("shm", "verbs", "tcp", "self");
 
     /// Whether processes stay on cores of their own.
     enum Pinning {
@@ -160,8 +160,9 @@ record BenchOptions(
 
     /// Whether a path is tried that the user did not name.
     private boolean isDefault(String path) {
-        if (path.equals("self")) {
-            return transports.contains("self");
+        // One runs in one process; the other needs devices that few machines have.
+        if (path.equals("self") || path.equals("verbs")) {
+            return transports.contains(path);
         }
         if (memory == null || !memory.onGpu()) {
             return !Stage.GPU_PATHS.contains(path);

@@ -49,7 +49,7 @@ record Stage(
 
     /// Every path that a run can ask for, in the order of the table.
     static final List<String> PATHS =
-            List.of("mapped", "cma", "cuda-cumem", "cuda-ipc", "shm-ring", "tcp", "self");
+            List.of("mapped", "cma", "cuda-cumem", "cuda-ipc", "shm-ring", "verbs", "tcp", "self");
 
     /// Those that only memory of GPUs takes.
     static final List<String> GPU_PATHS = List.of("cuda-cumem", "cuda-ipc");

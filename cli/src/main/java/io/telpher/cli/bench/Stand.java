@@ -33,7 +33,9 @@ final class Stand implements AutoCloseable {
     private static final long LEAST_ROOM = 1 << 20;
 
     private static final long PAGE = 4096;
-    private static final Duration PATIENCE = Duration.ofSeconds(5);
+
+    /// For an endpoint of the same run; emulated machines take some seconds.
+    private static final Duration PATIENCE = Duration.ofSeconds(20);
 
     /// How long a GPU's way may take to be tried and prepared before the first row.
     private static final Duration PREPARING = Duration.ofSeconds(30);
