@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Union
 
 from . import _memory, _pieces, _table
@@ -252,7 +251,7 @@ class Connection:
 
     def metrics(self) -> Dict[str, Any]:
         """Counters since the connection was made."""
-        return json.loads(_table.text(_table.CONNECTION_METRICS, self._handle))
+        return _table.document(_table.CONNECTION_METRICS, self._handle)
 
     def close(self) -> None:
         """Ends the connection in both directions: pending transfers fail with Closed. Returns within the drain limit. Closing again does nothing."""

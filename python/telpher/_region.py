@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
-import logging
 import weakref
 from typing import TYPE_CHECKING, Any, List, Optional
 
@@ -77,7 +75,7 @@ class MemoryRegion:
         """The device whose memory it is, as ``cuda UUID``, or None for host memory."""
         if not self._device:
             return None
-        found = json.loads(_table.text(_table.REGION_DEVICE, self._handle))
+        found = _table.document(_table.REGION_DEVICE, self._handle)
         return "%s %s" % (found["runtime"], found["uuid"])
 
     @property
@@ -221,10 +219,10 @@ class MemoryRegion:
                 self._close()
             except RegionBusy as e:
                 _busy.append(self._owner)
-                logging.getLogger("telpher").warning("the memory of a dropped region stays until the process ends: %s", e)
+                _table.log().warning("the memory of a dropped region stays until the process ends: %s", e)
             except Exception:
                 _busy.append(self._owner)
-                logging.getLogger("telpher").exception("a dropped region could not be closed; its memory stays")
+                _table.log().exception("a dropped region could not be closed; its memory stays")
 
 
 def _flat(thing: Any) -> _memory.Layout:

@@ -128,6 +128,20 @@ def text(kind: int, handle: int = 0) -> bytes:
         size = length
 
 
+def document(kind: int, handle: int = 0) -> Any:
+    """A text that is JSON."""
+    import json
+
+    return json.loads(text(kind, handle))
+
+
+def log() -> Any:
+    """The logger of what nobody can be told by an exception."""
+    import logging
+
+    return logging.getLogger("telpher")
+
+
 # --- handles -----------------------------------------------------------------------------------------
 
 _returned: Deque[int] = collections.deque()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
-import logging
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, Iterable, List, Optional, Union
@@ -209,6 +207,8 @@ class Transfer:
 
     def __await__(self) -> Generator[Any, None, int]:
         if self._result is None and not self._poll():
+            import asyncio  # here, since it is most of what importing this package would cost
+
             loop = asyncio.get_running_loop()
             future = loop.create_future()
 
@@ -289,7 +289,7 @@ def _ended(transfer: Transfer) -> None:
         if transfer._result is None:
             transfer._poll()
     except Exception:
-        logging.getLogger("telpher").exception("the end of a transfer could not be read")
+        _table.log().exception("the end of a transfer could not be read")
     with _watch_lock:
         callbacks, transfer._callbacks = transfer._callbacks, None
     for fn in callbacks or ():
@@ -300,7 +300,7 @@ def _call(fn: Callback, transfer: Transfer) -> None:
     try:
         fn(transfer)
     except Exception:
-        logging.getLogger("telpher").exception("a callback of %r failed", transfer)
+        _table.log().exception("a callback of %r failed", transfer)
 
 
 def stop_callbacks() -> None:

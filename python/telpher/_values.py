@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import ctypes
 import struct
 from typing import Any, Tuple, Union
@@ -50,6 +49,8 @@ class EndpointAddress:
             stripped = data.strip()
             if not stripped.startswith(self._PREFIX):
                 raise ValueError("an endpoint address starts with %r; for a host and a port use EndpointAddress.of" % self._PREFIX)
+            import base64
+
             code = stripped[len(self._PREFIX) :]
             data = base64.urlsafe_b64decode(code + "=" * (-len(code) % 4))
         self._data = bytes(data)
@@ -73,6 +74,8 @@ class EndpointAddress:
     @property
     def text(self) -> str:
         """The printable form, secret included."""
+        import base64
+
         return self._PREFIX + base64.urlsafe_b64encode(self._data).rstrip(b"=").decode()
 
     def __bytes__(self) -> bytes:

@@ -58,7 +58,7 @@ record Failure(Throwable thrown, @Nullable Transfer transfer) {
         return switch (thrown) {
             case TelpherException e -> e.getClass().getSimpleName();
             case IndexOutOfBoundsException _ -> "IndexOutOfBoundsException";
-            case IllegalArgumentException _ -> "IllegalArgumentException";
+            case IllegalArgumentException _, ArithmeticException _ -> "IllegalArgumentException";
             case IllegalStateException _ -> "IllegalStateException";
             case OutOfMemoryError _ -> "OutOfMemoryError";
             default -> thrown.getClass().getName();

@@ -52,9 +52,11 @@ final class ObjectCalls {
         return memory == null ? "" : Json.of(memory.device());
     }
 
-    /// Counters and their sums: a line each.
+    /// Counters, and their sums as one more member.
     private static String metrics(EndpointMetrics metrics) {
-        return Json.of(metrics) + "\n" + Json.of(metrics.totals());
+        String counters = Json.of(metrics);
+        return "%s,\"totals\":%s}"
+                .formatted(counters.substring(0, counters.length() - 1), Json.of(metrics.totals()));
     }
 
     private static byte[] utf8(String text) {

@@ -1,0 +1,5 @@
+"""``python -m telpher``: the telpher command."""
+
+from ._jvm import main
+
+main()

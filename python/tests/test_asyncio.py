@@ -1,0 +1,107 @@
+"""Awaiting and callbacks."""
+
+import asyncio
+import logging
+import threading
+
+import pytest
+import telpher
+from conftest import DEADLINE
+
+
+def test_await(pair):
+    async def main():
+        into = [bytearray(8) for _ in range(50)]
+        receives = [pair.ba.receive(each, tag=i) for i, each in enumerate(into)]
+
+        async def send(i):
+            await asyncio.sleep(0.001 * (i % 5))
+            return await pair.ab.send(b"%08d" % i, tag=i)
+
+        assert await asyncio.gather(*receives_as_tasks(receives), *(send(i) for i in range(50))) == [8] * 100
+        assert [bytes(each) for each in into] == [b"%08d" % i for i in range(50)]
+        # The loop goes on while a transfer is awaited.
+        late = pair.ba.receive(bytearray(8), tag=99)
+        waiting = asyncio.ensure_future(wait_for(late))
+        ticks = 0
+        while ticks < 20:
+            await asyncio.sleep(0.005)
+            ticks += 1
+        assert not waiting.done()
+        await pair.ab.send(b"!", tag=99)
+        assert await asyncio.wait_for(waiting, DEADLINE) == 1
+        # An error of the transfer is the awaiter's; its cancellation is not the transfer's.
+        with pytest.raises(telpher.TimedOut):
+            await pair.ba.receive(bytearray(8), tag=100, deadline=0.1)
+        left = pair.ba.receive(bytearray(8), tag=101)
+        task = asyncio.ensure_future(wait_for(left))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert left.state == "pending"
+        pair.ab.send(b"ok", tag=101)
+        assert await left == 2
+
+    asyncio.run(asyncio.wait_for(main(), DEADLINE))
+
+
+def receives_as_tasks(transfers):
+    return [wait_for(transfer) for transfer in transfers]
+
+
+async def wait_for(transfer):
+    return await transfer
+
+
+def test_callbacks(pair, caplog):
+    """Each is called once, with the transfer, on one thread; what one raises is logged and touches nobody else."""
+    called, threads, end = [], set(), threading.Event()
+
+    def note(transfer):
+        threads.add(threading.current_thread().name)
+        called.append(transfer.state)
+        if len(called) == 3:
+            end.set()
+
+    def fail(transfer):
+        raise ZeroDivisionError("a bug of the user")
+
+    with caplog.at_level(logging.ERROR, "telpher"):
+        receive = pair.ba.receive(bytearray(4), tag=1)
+        receive.add_done_callback(note)
+        receive.add_done_callback(fail)
+        receive.add_done_callback(note)
+        failing = pair.ba.receive(bytearray(4), tag=2, deadline=0.1)
+        failing.add_done_callback(note)
+        del failing  # held until its end
+        pair.ab.send(b"four", tag=1).wait(DEADLINE)
+        assert end.wait(DEADLINE)
+    assert sorted(called) == ["done", "done", "timed_out"] and threads == {"telpher-callbacks"}
+    assert "ZeroDivisionError" in caplog.text
+    receive.add_done_callback(note)
+    assert called[-1] == "done" and threading.current_thread().name in threads
+
+
+def test_a_callback_may_use_the_engine(pair):
+    end = threading.Event()
+    back = bytearray(4)
+
+    def answer(transfer):
+        pair.ba.send(b"pong").add_done_callback(lambda _: end.set())
+
+    pair.ba.receive(bytearray(4)).add_done_callback(answer)
+    receive = pair.ab.receive(back)
+    pair.ab.send(b"ping").wait(DEADLINE)
+    assert receive.wait(DEADLINE) == 4 and back == b"pong" and end.wait(DEADLINE)
+
+
+def test_prepared_transfers_call_back_for_each_posting(pair):
+    target = pair.b.allocate(4)
+    write = pair.ab.prepare_write(b"four", target.remote)
+    with pytest.raises(RuntimeError, match="not posted"):
+        write.add_done_callback(print)
+    for _ in range(20):
+        end = threading.Event()
+        write.post().add_done_callback(lambda _: end.set())
+        assert end.wait(DEADLINE) and write.wait() == 4

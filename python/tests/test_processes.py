@@ -1,0 +1,343 @@
+"""What happens at the edges of a process: peers that die, Ctrl-C, fork, exit, faults."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import telpher
+from conftest import DEADLINE, PEER
+from telpher import _jvm
+
+
+def test_between_processes(peer):
+    started, endpoint, connection, memory = peer
+    region = endpoint.register(bytearray(b"x" * 100))
+    transfer = connection.write(region, memory)
+    assert transfer.wait(DEADLINE) == 100 and transfer.path == "mapped"
+    with pytest.raises(telpher.PeerLost, match="closed the connection"):
+        started.tell("")
+        started.end()
+        for _ in range(200):  # until the owner's end has been noticed
+            connection.write(region, memory).wait(DEADLINE)
+            time.sleep(0.05)
+
+
+def test_a_killed_peer_is_noticed(peer):
+    started, endpoint, connection, memory = peer
+    receive = connection.receive(bytearray(10))
+    os.kill(started.process.pid, signal.SIGKILL)
+    with pytest.raises(telpher.PeerLost) as caught:
+        receive.wait(DEADLINE)
+    assert isinstance(caught.value, ConnectionError) and receive.state == "failed"
+    with pytest.raises(telpher.PeerLost):
+        connection.wait_notification(DEADLINE)
+    assert isinstance(connection.failure, telpher.PeerLost)
+
+
+def test_a_stopped_peer_is_not_dead(peer):
+    started, endpoint, connection, memory = peer
+    os.kill(started.process.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(telpher.TimedOut):
+            connection.send(bytes(1 << 20), deadline=0.3).wait(DEADLINE)
+    finally:
+        os.kill(started.process.pid, signal.SIGCONT)
+    connection.write(bytes(4), memory).wait(DEADLINE)
+
+
+WAITS = {
+    "transfer": "connection.receive(bytearray(4)).wait()",
+    "notification": "connection.wait_notification()",
+    "accept": "endpoint.accept()",
+    "lookup": "connection.lookup('never', 60)",
+    "run": "connection.prepare_receive(bytearray(4)).run()",
+    "connect": "endpoint.connect(address, 60)",
+}
+
+
+@pytest.mark.parametrize("what", sorted(WAITS))
+def test_ctrl_c_ends_a_wait(script, what):
+    """The wait raises KeyboardInterrupt, and everything works afterwards."""
+    waiting = script(
+        """
+        import os, signal, socket, sys, telpher
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        endpoint, other = telpher.Endpoint(), telpher.Endpoint()
+        connection = endpoint.connect(other.address)
+        accepted = other.accept()
+        silent = socket.create_server(("127.0.0.1", 0))  # takes connections in and says nothing
+        address = telpher.EndpointAddress.of("127.0.0.1", silent.getsockname()[1], b"s" * 16)
+        print("waiting")
+        try:
+            %s
+        except KeyboardInterrupt:
+            print("interrupted")
+        # By its number in the order of the tag, after the receive that was left behind.
+        into = bytearray(4)
+        receive = accepted.receive(into)
+        connection.send(b"last").wait(30)
+        print(receive.wait(30), bytes(into))
+        """
+        % WAITS[what]
+    )
+    waiting.expect("waiting")
+    time.sleep(0.3)
+    before = time.monotonic()
+    os.kill(waiting.process.pid, signal.SIGINT)
+    waiting.expect("interrupted")
+    assert time.monotonic() - before < 20
+    assert waiting.expect() == "4 b'last'"
+    out, err = waiting.end()
+    assert (out, err) == ("", "")
+
+
+def test_signals_stay_python_s(script):
+    asking = script(
+        """
+        import signal, telpher
+        got = []
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)
+        before = {n: signal.getsignal(n) for n in numbers}
+        signal.signal(signal.SIGUSR2, lambda n, f: got.append(n))
+        endpoint = telpher.Endpoint()
+        signal.signal(signal.SIGTERM, lambda n, f: got.append(n))
+        signal.signal(signal.SIGQUIT, lambda n, f: got.append(n))
+        for n in (signal.SIGUSR2, signal.SIGTERM, signal.SIGQUIT):
+            signal.raise_signal(n)
+        print(got == [signal.SIGUSR2, signal.SIGTERM, signal.SIGQUIT])
+        print(all(signal.getsignal(n) == before[n] for n in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGCHLD)))
+        try:
+            open("/proc/self/fd/%d" % __import__("os").pipe()[0]).close()
+            r, w = __import__("os").pipe(); __import__("os").close(r); __import__("os").write(w, b"x")
+        except BrokenPipeError:
+            print("EPIPE")
+        """
+    )
+    assert asking.end() == ("True\nTrue\nEPIPE\n", "")
+
+
+def test_sigterm_ends_the_process(script):
+    waiting = script("import telpher; e = telpher.Endpoint(); print('here'); e.accept()")
+    waiting.expect("here")
+    waiting.process.terminate()
+    waiting.end(-signal.SIGTERM)
+
+
+COLLECT = """
+    # Safepoints, collections and null checks of compiled code all need SIGSEGV.
+    for i in range(20000):
+        connection.send(b"x").wait(); accepted.receive(bytearray(1)).wait()
+        if i % 5000 == 0: print(i)
+"""
+
+
+@pytest.mark.parametrize("order", ["before", "after", "before and disabled", "after and disabled", "interpreter"])
+def test_faulthandler(script, order):
+    """In every order Java goes on working, and a fault of somebody else prints Python's stack."""
+    text = """
+        import ctypes, faulthandler, os, telpher
+        os.chdir(os.environ["FAULTS"])
+        if "before" in %r: faulthandler.enable()
+        endpoint = telpher.Endpoint()
+        if "after" in %r: faulthandler.enable()
+        if "disabled" in %r: faulthandler.disable()
+        other = telpher.Endpoint()
+        connection = endpoint.connect(other.address); accepted = other.accept()
+        %s
+        def the_fault():
+            ctypes.string_at(16)
+        the_fault()
+    """ % (order, order, order, COLLECT.replace("20000", "1500").replace("5000", "1000").replace("\n", "\n    "))
+    folder = os.environ.get("TMPDIR", "/tmp")
+    crashing = script(text, env={"FAULTS": folder}, interpreter=["-X", "faulthandler"] if order == "interpreter" else [])
+    out, err = crashing.process.communicate(timeout=DEADLINE)
+    assert crashing.process.returncode == -signal.SIGABRT, (crashing.process.returncode, out, err)
+    assert "0\n1000\n" in out and "SIGSEGV" in out
+    assert ("the_fault" in err) == ("disabled" not in order), err
+    report = os.path.join(folder, "hs_err_pid%d.log" % crashing.process.pid)
+    assert os.path.exists(report)
+    os.remove(report)
+
+
+def test_a_forked_child_is_told(script):
+    forking = script(
+        """
+        import gc, multiprocessing, os, sys, telpher
+        endpoint = telpher.Endpoint()
+        other = telpher.Endpoint()
+        connection = endpoint.connect(other.address)
+        region = endpoint.register(bytearray(10))
+        transfer = connection.receive(bytearray(4))
+        pid = os.fork()
+        if pid == 0:
+            for call in (telpher.Endpoint, lambda: endpoint.address, lambda: connection.write(region, region.remote), transfer.wait,
+                         lambda: endpoint.register(bytearray(1)), lambda: telpher.EndpointAddress.of("h", 1, b"s" * 16)):
+                try:
+                    call()
+                    print("went on"); os._exit(1)
+                except telpher.ForkedError as e:
+                    assert "spawn" in str(e) and str(os.getpid()) in str(e)
+            connection.close(); region.close(); endpoint.close()
+            del region, transfer, connection, endpoint, other
+            gc.collect()
+            print("child", flush=True)
+            sys.exit(7)  # with all handlers of the interpreter's end
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        # The parent has not noticed.
+        connection.send(b"four").wait(30)
+        print("parent")
+        """
+    )
+    assert forking.end() == ("child\n7\nparent\n", "")
+
+
+def test_a_fork_before_the_first_endpoint_is_harmless(script):
+    forking = script(
+        """
+        import multiprocessing, telpher
+        def child(queue):
+            with telpher.Endpoint() as endpoint:
+                queue.put(bytes(endpoint.allocate(10).view))
+        context = multiprocessing.get_context("fork")
+        queue = context.Queue()
+        processes = [context.Process(target=child, args=(queue,)) for _ in range(2)]
+        for each in processes: each.start()
+        print([queue.get(timeout=60) for _ in processes] == [bytes(10)] * 2)
+        for each in processes: each.join(60)
+        print([each.exitcode for each in processes])
+        """
+    )
+    assert forking.end() == ("True\n[0, 0]\n", "")
+
+
+@pytest.mark.parametrize("how", ["end", "exit", "raise", "threads", "arrays", "callback"])
+def test_the_interpreter_ends_with_transfers_in_flight(script, how):
+    ending = script(
+        """
+        import sys, threading, time, telpher
+        endpoint, other = telpher.Endpoint(), telpher.Endpoint(transports=["tcp"])
+        connection = endpoint.connect(other.address); accepted = other.accept()
+        pending = [connection.receive(bytearray(10)), connection.send(bytes(1 << 20))]
+        how = %r
+        if how == "threads":
+            for daemon in (True, True, False):
+                def wait(seconds=None if daemon else 0.5):
+                    try: connection.receive(bytearray(1)).wait(seconds)
+                    except (telpher.TimedOut, telpher.Closed): pass
+                threading.Thread(target=wait, daemon=daemon).start()
+        if how == "arrays": view = endpoint.allocate(100).view
+        if how == "callback": pending[0].add_done_callback(lambda t: time.sleep(0.1))
+        print("ending", flush=True)
+        if how == "exit": sys.exit(3)
+        if how == "raise": raise SystemExit("said")
+        """
+        % how
+    )
+    out, err = ending.end({"exit": 3, "raise": 1}.get(how, 0))
+    assert (out, err) == ("ending\n", "said\n" if how == "raise" else "")
+
+
+def test_import_starts_nothing(script):
+    importing = script(
+        """
+        import sys, time
+        started = time.perf_counter()
+        import telpher
+        with open("/proc/self/maps") as maps: print("libjvm" in maps.read(), "numpy" in sys.modules, "torch" in sys.modules)
+        """
+    )
+    assert importing.end() == ("False False False\n", "")
+
+
+def test_a_missing_java_names_the_places_and_the_remedy(script, tmp_path):
+    text = """
+        import os, telpher
+        telpher._jvm.FOLDERS = [os.environ["FOLDERS"]]
+        try: telpher.Endpoint()
+        except telpher.JvmError as e: print(e)
+    """
+    old = tmp_path / "old"
+    (old / "lib" / "server").mkdir(parents=True)
+    (old / "lib" / "server" / "libjvm.so").touch()
+    (old / "release").write_text('JAVA_VERSION="21.0.2"\n')
+    env = {"JAVA_HOME": str(old), "PATH": "/nonexistent", "FOLDERS": str(tmp_path / "*")}
+    out, _ = script(text, env=env).end()
+    assert "no Java 25 found" in out and "installed (%s)" % old in out and "JAVA_HOME (%s): Java 21.0.2" % old in out and "telpher[jre]" in out
+    out, _ = script(text, env={"TELPHER_JARS": str(tmp_path), "FOLDERS": _jvm.find_java()}).end()
+    assert "has no telpher-python-*.jar" in out and "telpher build" in out
+    out, _ = script(text, env={"TELPHER_JAVA_OPTS": "-XX:NoSuchOption=1", "FOLDERS": _jvm.find_java()}).end()
+    assert "NoSuchOption" in out and "code -" in out
+
+
+def test_a_thousand_endpoints(script):
+    """Opened and closed, each with a region and a transfer: descriptors, threads and memory stay."""
+    many = script(
+        """
+        import gc, os, telpher
+        def use():
+            with telpher.Endpoint(transports=["shm"]) as a:
+                region = a.register(bytearray(4096)); region.remote; a.address
+        def size():
+            gc.collect()
+            with open("/proc/self/statm") as f: pages = int(f.read().split()[1])
+            return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task")), pages * 4096
+        for _ in range(300): use()
+        before = size()
+        for _ in range(1000): use()
+        after = size()
+        print(after[0] <= before[0] + 4, after[1] <= before[1] + 4, after[2] < before[2] + (96 << 20), before, after)
+        """
+    )
+    out, err = many.end()
+    assert out.startswith("True True True"), out
+    assert err == ""
+
+
+def test_eight_processes_in_full_mesh(script):
+    """Each writes its number into its slot at every other one, and tells it."""
+    text = """
+        import sys, threading, telpher
+        rank, world = int(sys.argv[1]), int(sys.argv[2])
+        endpoint = telpher.Endpoint()
+        region = endpoint.allocate(8 * world)
+        endpoint.publish("slots", region)
+        print("address", endpoint.address.text)
+        addresses = [input() for _ in range(world)]
+        accepted = []
+        acceptor = threading.Thread(target=lambda: accepted.extend(endpoint.accept(60) for _ in range(rank)))
+        acceptor.start()
+        peers = [endpoint.connect(a, 60) for a in addresses[rank + 1:]]
+        acceptor.join()
+        peers += accepted
+        source = endpoint.register(rank.to_bytes(8, "little"))
+        for peer in peers:
+            peer.write(source, peer.lookup("slots", 60)[8 * rank : 8 * rank + 8], notification=b"%d" % rank).wait(60)
+        got = sorted(int(peer.wait_notification(60)) for peer in peers)
+        slots = [int.from_bytes(region.view[8 * i : 8 * i + 8], "little") for i in range(world)]
+        print(got == [i for i in range(world) if i != rank], slots == [i if i != rank else 0 for i in range(world)])
+        input()  # nobody leaves before all have everything
+    """
+    world = 8
+    ranks = [script(text, str(rank), str(world), env={"TELPHER_JAVA_OPTS": "-XX:TieredStopAtLevel=1"}) for rank in range(world)]
+    addresses = [rank.expect("address") for rank in ranks]
+    for rank in ranks:
+        for address in addresses:
+            rank.tell(address)
+    for rank in ranks:
+        assert rank.expect() == "True True"
+    for rank in ranks:
+        rank.tell("")
+    for rank in ranks:
+        assert rank.end() == ("", "")
+
+
+def test_the_command(tmp_path):
+    """The console script runs the same command as the launcher."""
+    done = subprocess.run(
+        [sys.executable, "-m", "telpher", "config"], env=dict(os.environ, PYTHONPATH=os.path.dirname(os.path.dirname(telpher.__file__))),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=DEADLINE, cwd=tmp_path,
+    )
+    assert done.returncode == 0 and "TELPHER_LANES" in done.stdout and done.stderr == ""
