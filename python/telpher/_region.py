@@ -28,6 +28,10 @@ class MemorySlice:
     def __init__(self, region: MemoryRegion, offset: int, nbytes: int):
         self.region, self.offset, self.nbytes = region, offset, nbytes
 
+    def __getitem__(self, part: slice) -> MemorySlice:
+        start, length = as_range(part, self.nbytes)
+        return MemorySlice(self.region, self.offset + start, length)
+
     def __len__(self) -> int:
         return self.nbytes
 

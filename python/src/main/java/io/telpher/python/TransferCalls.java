@@ -91,8 +91,18 @@ final class TransferCalls {
         long tag = at(request, 32);
         Transfer transfer =
                 switch ((int) at(request, 0) & 7) {
-                    case 0 -> connection.prepareWrite(local, remote(request), options);
-                    case 1 -> connection.prepareRead(local, remote(request), options);
+                    case 0 -> {
+                        RemoteSlices remote = remote(request);
+                        yield single(local, remote)
+                                ? connection.prepareWrite(first(local), remote.memory(0), options)
+                                : connection.prepareWrite(local, remote, options);
+                    }
+                    case 1 -> {
+                        RemoteSlices remote = remote(request);
+                        yield single(local, remote)
+                                ? connection.prepareRead(first(local), remote.memory(0), options)
+                                : connection.prepareRead(local, remote, options);
+                    }
                     case 2 -> connection.prepareSend(tag, local, options);
                     case 3 -> connection.prepareReceive(tag, local, options);
                     default -> throw new IllegalArgumentException("operation " + at(request, 0));
@@ -102,6 +112,18 @@ final class TransferCalls {
         }
         transfer.post();
         return posted(transfer);
+    }
+
+    /// Whether both sides are one range: those take the engine's short ways.
+    private static boolean single(MemorySlices local, RemoteSlices remote) {
+        return local.count() == 1
+                && remote.count() == 1
+                && !remote.isStrided()
+                && local.totalBytes() == remote.totalBytes();
+    }
+
+    private static MemorySlice first(MemorySlices local) {
+        return local.region(0).slice(local.offset(0), local.length(0));
     }
 
     private static RemoteSlices remote(long request) {
@@ -149,7 +171,7 @@ final class TransferCalls {
     static long run(long transfer) {
         Transfer posted = get(transfer);
         posted.post();
-        return posted.await(SLICE) ? result(posted) : 0;
+        return posted.state().isTerminal() || posted.await(SLICE) ? result(posted) : 0;
     }
 
     static long poll(long transfer) {

@@ -1,0 +1,1 @@
+"""``python -m telpher.bench``: what transfers cost from Python on both sides, and beside others."""

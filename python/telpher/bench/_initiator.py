@@ -1,0 +1,218 @@
+"""The process that measures: posts, waits, and has the target's bytes checked after each row."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import zlib
+from time import perf_counter_ns
+from typing import Any, Callable, Dict, List, Tuple
+
+import telpher
+
+from ._target import endpoint_for, memory_for
+
+Row = Dict[str, Any]
+
+
+class Pair:
+    """This endpoint, and the target's process."""
+
+    def __init__(self, path: str, nbytes: int):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "telpher.bench", "--target"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)),
+        )
+        self.tell("%s %d" % (path, nbytes))
+        self.endpoint = endpoint_for(path)
+        self.region = memory_for(self.endpoint, path, nbytes)
+        self.connection = self.endpoint.connect(self.answer(), 60)
+        self.target = self.connection.lookup("target", 60)
+
+    def tell(self, line: str) -> None:
+        """Tells the target."""
+        assert self.process.stdin
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> str:
+        """What it says."""
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        if not line:
+            raise telpher.Error("the target's process has ended with code %s" % self.process.wait(10))
+        return line.strip()
+
+    def close(self) -> None:
+        """Ends both."""
+        self.endpoint.close()
+        self.tell("end")
+        self.process.wait(60)
+
+
+def measure(options: argparse.Namespace, path: str, op: str, round_number: int) -> List[Row]:
+    """All rows of one path and operation."""
+    pair = Pair(path, max(max(options.sizes), 8))
+    rows = []
+    try:
+        for nbytes in options.sizes:
+            for depth in options.depth if op == "write" else [1]:
+                for style in options.style:
+                    fill(pair, nbytes)
+                    if op == "write":
+                        samples, seconds, done, used = write(pair, nbytes, depth, style, options)
+                    else:
+                        samples, seconds, done, used = send(pair, nbytes, style, options.seconds)
+                    rows.append(
+                        row(path if used == "" else used, op, nbytes, depth, style, options, round_number, samples, seconds, done, check(pair, nbytes, options))
+                    )
+    finally:
+        pair.close()
+    return rows
+
+
+def fill(pair: Pair, nbytes: int) -> None:
+    """New contents for each row: what a zeroed or a stale buffer has would be noticed."""
+    pair.region.copy_in(random.getrandbits(8 * nbytes).to_bytes(nbytes, "little") if nbytes else b"")
+
+
+def check(pair: Pair, nbytes: int, options: argparse.Namespace) -> int:
+    """Whether the target has other bytes: 0 or 1."""
+    source = bytearray(nbytes)
+    pair.region.copy_out(source)
+    if options.pieces > 1:
+        order = permutation(options.pieces)
+        piece = nbytes // options.pieces
+        permuted = bytearray(nbytes)
+        for i, to in enumerate(order):
+            permuted[to * piece : (to + 1) * piece] = source[i * piece : (i + 1) * piece]
+        source = permuted
+    pair.tell("check %d" % nbytes)
+    return int(int(pair.answer()) != zlib.crc32(source))
+
+
+def permutation(pieces: int) -> List[int]:
+    """Where the pieces go."""
+    order = list(range(pieces))
+    random.Random(pieces).shuffle(order)
+    return order
+
+
+def write(pair: Pair, nbytes: int, depth: int, style: str, options: argparse.Namespace) -> Tuple[List[int], float, int, str]:
+    """Writes until the time is over: nanoseconds of each, seconds of all, their number, the path."""
+    connection = pair.connection
+    if options.pieces > 1:
+        if nbytes % options.pieces:
+            raise telpher.Error("%d bytes are not %d equal pieces" % (nbytes, options.pieces))
+        piece = nbytes // options.pieces
+        local: Any = pair.region.blocks(range(options.pieces), piece)
+        remote: Any = pair.target.blocks(permutation(options.pieces), piece)
+    else:
+        local, remote = pair.region[:nbytes], pair.target[:nbytes]
+    first = connection.write(local, remote)
+    first.wait()
+    used = first.path
+    if depth == 1:
+        prepared = connection.prepare_write(local, remote)
+        call: Callable[[], Any] = prepared.run if style == "prepared" else lambda: connection.write(local, remote).wait()
+        return (*one_by_one(call, options.seconds), used)
+    return (*in_flight(connection, local, remote, depth, style, options.seconds), used)
+
+
+def one_by_one(call: Callable[[], Any], seconds: float) -> Tuple[List[int], float, int]:
+    """Times of single calls; short ones in groups, since reading the clock takes time too."""
+    group = 1
+    for _ in range(3):  # warms up, and finds the group
+        started, count = perf_counter_ns(), 0
+        while perf_counter_ns() - started < seconds * 2e8:
+            call()
+            count += 1
+        group = max(1, int(2000 / ((perf_counter_ns() - started) / count)))
+    samples = []
+    repeat = range(group)
+    started = perf_counter_ns()
+    end = started + int(seconds * 1e9)
+    before = started
+    while before < end:
+        for _ in repeat:
+            call()
+        now = perf_counter_ns()
+        samples.append((now - before) // group)
+        before = now
+    return samples, (before - started) / 1e9, len(samples) * group
+
+
+def in_flight(connection: telpher.Connection, local: Any, remote: Any, depth: int, style: str, seconds: float) -> Tuple[List[int], float, int]:
+    """Keeps some in flight; the oldest one is waited for and posted again."""
+    prepared = [connection.prepare_write(local, remote) for _ in range(depth)]
+    post: Callable[[int], telpher.Transfer] = (
+        (lambda i: prepared[i].post()) if style == "prepared" else (lambda i: connection.write(local, remote))
+    )
+    for warm in (True, False):
+        posted = [0] * depth
+        flying = []
+        samples = []
+        started = perf_counter_ns()
+        end = started + int(seconds * (3e8 if warm else 1e9))
+        for i in range(depth):
+            posted[i] = perf_counter_ns()
+            flying.append(post(i))
+        i = done = 0
+        while True:
+            flying[i].wait()
+            now = perf_counter_ns()
+            samples.append(now - posted[i])
+            done += 1
+            if now >= end:
+                break
+            posted[i] = now
+            flying[i] = post(i)
+            i = (i + 1) % depth
+        telpher.wait_all(flying)
+        total = (perf_counter_ns() - started) / 1e9
+    return samples, total, done + depth - 1
+
+
+def send(pair: Pair, nbytes: int, style: str, seconds: float) -> Tuple[List[int], float, int, str]:
+    """Half of a ping-pong."""
+    connection, region = pair.connection, pair.region[:nbytes]
+    pair.tell("echo %d" % nbytes)
+    back = pair.endpoint.register(bytearray(nbytes))
+    if style == "prepared":
+        out, answer = connection.prepare_send(region), connection.prepare_receive(back)
+
+        def call() -> None:
+            answer.post()
+            out.run()
+            answer.wait()
+    else:
+
+        def call() -> None:
+            receive = connection.receive(back)
+            connection.send(region).wait()
+            receive.wait()
+
+    samples, total, done = one_by_one(call, seconds)
+    connection.send(region[:0]).wait()
+    back.close()
+    return [each // 2 for each in samples], total / 2, done, ""
+
+
+def row(
+    path: str, op: str, nbytes: int, depth: int, style: str, options: argparse.Namespace, round_number: int,
+    samples: List[int], seconds: float, done: int, wrong: int,
+) -> Row:
+    """A line of JSON, as `telpher bench` writes it."""
+    samples.sort()
+    last = len(samples) - 1
+    quantile = lambda share: samples[min(last, int(share * len(samples)))] / 1e3  # noqa: E731
+    return {
+        "system": "telpher", "version": telpher.__version__, "client": "python", "device": "cpu",
+        "transport": "tcp" if path == "tcp" else "shm", "path": path, "op": op, "tool": "telpher.bench",
+        "settings": "%s, Python %d.%d" % (style, *sys.version_info[:2]), "bytes": nbytes, "pieces": options.pieces, "depth": depth,
+        "round": round_number, "iterations": done, "GBps": nbytes * done / seconds / 1e9,
+        "us_p50": quantile(0.5), "us_p99": quantile(0.99), "us_p999": quantile(0.999), "wrong": wrong,
+    }

@@ -1,0 +1,54 @@
+"""The process that is written into. It is told what to do by lines on standard input, and answers by lines."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from typing import Any
+
+import telpher
+
+
+def endpoint_for(path: str) -> telpher.Endpoint:
+    """An endpoint whose connections take one path for their bytes."""
+    if path == "tcp":
+        return telpher.Endpoint(transports=["tcp"])
+    return telpher.Endpoint(transports=["shm"], paths=[path, "shm-ring"])
+
+
+def memory_for(endpoint: telpher.Endpoint, path: str, nbytes: int) -> telpher.MemoryRegion:
+    """Memory that peers can reach by it."""
+    return endpoint.allocate(nbytes) if path == "mapped" else endpoint.register(bytearray(nbytes))
+
+
+def contents(region: telpher.MemoryRegion, nbytes: int) -> Any:
+    """A copy of its first bytes."""
+    into = bytearray(nbytes)
+    region.copy_out(into)
+    return into
+
+
+def serve() -> int:
+    """Until the initiator has enough."""
+    path, nbytes = sys.stdin.readline().split()
+    with endpoint_for(path) as endpoint:
+        region = memory_for(endpoint, path, int(nbytes))
+        endpoint.publish("target", region)
+        print(endpoint.address.text, flush=True)
+        peer = endpoint.accept(60)
+        while True:
+            command, *numbers = sys.stdin.readline().split() or ["end"]
+            if command == "end":
+                return 0
+            if command == "check":
+                print(zlib.crc32(contents(region, int(numbers[0]))), flush=True)
+            elif command == "echo":
+                echo(peer, region, int(numbers[0]))
+
+
+def echo(peer: telpher.Connection, region: telpher.MemoryRegion, nbytes: int) -> None:
+    """Sends back what comes; an empty message ends it."""
+    receive = peer.prepare_receive(region[:nbytes])
+    answer = peer.prepare_send(region[:nbytes])
+    while receive.run():
+        answer.run()
