@@ -27,7 +27,7 @@ FOLDERS = [
 """Where Java is looked for, as the launcher does."""
 
 # A guest in somebody's process: a small heap, no signals, no files. Tensors lie outside of the heap.
-_OPTIONS = [
+OPTIONS = [
     "-Xrs",
     "-XX:+UseSerialGC",
     "-Xms8m",
@@ -98,16 +98,17 @@ def _candidates() -> Iterator[Tuple[str, str, bool]]:
         yield "java on the PATH", os.path.dirname(os.path.dirname(os.path.realpath(java))), True
     for pattern in FOLDERS:
         for home in sorted(glob.glob(os.path.expanduser(pattern))):
-            if os.path.exists(_libjvm(home)):
+            if os.path.exists(libjvm(home)):
                 yield "installed", home, False
 
 
-def _libjvm(home: str) -> str:
+def libjvm(home: str) -> str:
+    """The JVM of a Java runtime."""
     return os.path.join(home, "lib", "server", "libjvm.so")
 
 
 def _version(home: str) -> Tuple[int, ...]:
-    if not os.path.exists(_libjvm(home)):
+    if not os.path.exists(libjvm(home)):
         return ()
     try:
         with open(os.path.join(home, "release"), encoding="utf-8") as release:
@@ -143,13 +144,16 @@ def table() -> int:
     existing = _existing()
     if existing is not None:
         return _load(existing, own=False)
+    from . import aot  # here, so that python -m telpher.aot finds it not loaded yet
+
     home = find_java()
-    path = _libjvm(home)
+    path = libjvm(home)
     try:
         library = ctypes.CDLL(path)
     except OSError as e:
         raise JvmError("cannot load %s: %s; %s" % (path, e, REMEDY)) from e
-    options = _OPTIONS + ["-Djava.class.path=" + os.pathsep.join(jars())]
+    options = OPTIONS + ["-Djava.class.path=" + os.pathsep.join(jars())]
+    options += aot.options(path, jars(), OPTIONS)
     options += _split(os.environ.get("TELPHER_JAVA_OPTS", ""))
     array = (_Option * len(options))(*[_Option(os.fsencode(text), None) for text in options])
     arguments = _Arguments(_JNI_VERSION, len(options), array, 0)
@@ -287,6 +291,15 @@ def _quote(path: str) -> str:
     from urllib.parse import quote
 
     return quote(path)
+
+
+def exit_java() -> None:
+    """Ends the process by System.exit: what the JVM writes at its end is written then."""
+    env = _existing()
+    if env is not None:
+        jni = _Jni(env)
+        system = jni.find_class(b"java/lang/System")
+        jni._call(143, None, system, jni.static_method(system, b"exit", b"(I)V"), _values((0,)))
 
 
 # --- the command -------------------------------------------------------------------------------------

@@ -3,10 +3,11 @@
 import array
 import ctypes
 import mmap
+import os
 
 import pytest
 import telpher
-from conftest import DEADLINE
+from conftest import DEADLINE, PACKAGE
 from telpher import _memory
 
 np = pytest.importorskip("numpy", reason="NumPy is missing (package python3-numpy)")
@@ -273,3 +274,53 @@ def test_streams_are_waited_for():
     assert len(waited) == 1
     with pytest.raises(TypeError, match="stream="):
         _memory.synchronise("mine", None)
+
+
+def test_memory_of_gpus_on_a_fake_driver(script):
+    """Pointers, streams and copies of device memory, with the driver that the engine's tests build."""
+    folder = os.environ.get("TELPHER_FAKE_GPU") or os.path.join(PACKAGE, "..", "engine", "target", "fake-gpu")
+    if not os.path.exists(os.path.join(folder, "libcuda.so.1")):
+        pytest.skip("no fake GPU: the engine's tests build it (./telpher test -pl engine -Dtest=CudaAbiTest)")
+    libraries = {"cuda": "libcuda.so.1", "nvml": "libnvidia-ml.so.1", "nvrtc": "libnvrtc.so"}
+    options = ["-Dtelpher.%s.library=%s" % (name, os.path.abspath(os.path.join(folder, file))) for name, file in libraries.items()]
+    done = script(
+        """
+        import telpher
+        print(len(telpher.devices()), telpher.devices()[0]["runtime"])
+        a, b = telpher.Endpoint(), telpher.Endpoint()
+        ab, ba = a.connect(b.address), b.accept(30)
+        source, target = a.allocate(4096, device="cuda:0"), b.allocate(4096, device="cuda:1")
+        source.copy_in(bytes(range(256)) * 16)
+        waited = []
+
+        class Tensor:  # what a framework shows of its memory: here, the second half of the region's
+            shape, stream = (16, 64), 5
+            __cuda_array_interface__ = {
+                "shape": (16, 64), "typestr": "|u1", "data": (source.address + 2048, False), "strides": (128, 1), "version": 3, "stream": None}
+
+        class Stream:
+            def synchronize(self): waited.append(1)
+
+        transfer = ab.write(source, target.remote, notification=b"there")
+        transfer.wait(30)
+        print(ba.wait_notification(30), transfer.path)
+        back = bytearray(4096)
+        target.copy_out(back)
+        print(back == bytes(range(256)) * 16)
+        # A foreign pointer, strided, into host memory; ordered behind a stream.
+        host = bytearray(1024)
+        receive = ba.receive(host)
+        ab.send(Tensor(), stream=Stream()).wait(30)
+        print(receive.wait(30), host == b"".join(bytes(range(128 * (i % 2), 128 * (i % 2) + 64)) for i in range(16)), waited)
+        print(source.device == "cuda " + telpher.devices()[0]["uuid"], source.__cuda_array_interface__["data"] == (source.address, False))
+        try: source.view
+        except BufferError as e: print("no host bytes" in str(e) or "copy_out" in str(e))
+        region = a.register_pointer(source.address, 100)  # the driver is asked
+        print(region.device == source.device)
+        region.close(); source.close(); target.close(); a.close(); b.close()
+        """,
+        env={"TELPHER_JAVA_OPTS": " ".join([*options, "-Dtelpher.cuda.probe=0"])},
+    )
+    lines = done.end()[0].splitlines()
+    assert lines[0] == "2 cuda" and lines[1].startswith("b'there' cuda"), lines
+    assert lines[2:] == ["True", "1024 True [1]", "True True", "True", "True"], lines

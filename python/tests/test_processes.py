@@ -341,3 +341,52 @@ def test_the_command(tmp_path):
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=DEADLINE, cwd=tmp_path,
     )
     assert done.returncode == 0 and "TELPHER_LANES" in done.stdout and done.stderr == ""
+
+
+def test_the_start_up_cache(script, tmp_path):
+    """It is made on demand, used from then on, by its owner alone, and nothing is printed whatever becomes of it."""
+    env = {"XDG_CACHE_HOME": str(tmp_path), "TELPHER_JAVA_OPTS": "", "TELPHER_NO_AOT": ""}
+    text = """
+        import telpher
+        telpher.Endpoint().close()
+        print(".aot" in open("/proc/self/maps").read())
+    """
+    assert script(text, env=env).end() == ("False\n", "")
+    out, _ = script("from telpher import aot; print(aot.make())", env=env).end()
+    cache = out.strip()
+    assert os.path.dirname(cache) == str(tmp_path / "telpher") and os.listdir(tmp_path / "telpher") == [os.path.basename(cache)]
+    assert script(text, env=env).end() == ("True\n", "")
+    assert script(text, env=dict(env, TELPHER_NO_AOT="1")).end() == ("False\n", "")
+    with open(cache, "r+b") as file:
+        file.write(bytes(64))
+    assert script(text, env=env).end()[1] == ""
+
+
+def test_a_jvm_that_is_here_already_is_used(script):
+    """As JPype's: the jars come in by a class loader of their own; a thread that is new to it may be the one that asks."""
+    using = script(
+        """
+        import ctypes, threading
+        from telpher import _jvm
+        library = ctypes.CDLL(_jvm.libjvm(_jvm.find_java()))
+        texts = [b"-Xrs", b"--enable-native-access=ALL-UNNAMED"]
+        options = (_jvm._Option * 2)(*[_jvm._Option(text, None) for text in texts])
+        arguments = _jvm._Arguments(0x00150000, 2, options, 0)
+        vm, env = ctypes.c_void_p(), ctypes.c_void_p()
+        print(library.JNI_CreateJavaVM(ctypes.byref(vm), ctypes.byref(env), ctypes.byref(arguments)))
+        import telpher
+
+        def use():
+            with telpher.Endpoint() as a, telpher.Endpoint() as b:
+                memory, target = b"x" * 10, bytearray(10)
+                ab, ba = a.connect(b.address), b.accept(30)
+                receive = ba.receive(target)
+                ab.send(memory).wait(30)
+                print(receive.wait(30), bytes(target))
+
+        thread = threading.Thread(target=use)
+        thread.start(); thread.join()
+        use()
+        """
+    )
+    assert using.end() == ("0\n10 b'xxxxxxxxxx'\n10 b'xxxxxxxxxx'\n", "")
