@@ -29,6 +29,8 @@ class PlanTest {
                 .containsExactly("mapped", "cma", "shm-ring");
         assertThat(options(List.of("shm"), List.of("cma", "tcp"), List.of(), 1).wantedPaths())
                 .containsExactly("cma");
+        assertThat(options(List.of("verbs"), List.of(), List.of(), 1).wantedPaths())
+                .containsExactly("verbs");
         assertThat(options(List.of("self"), List.of(), List.of(), 1).wantedPaths())
                 .containsExactly("self");
         assertThat(options(List.of(), List.of("self"), List.of(), 1).wantedPaths())
@@ -37,8 +39,8 @@ class PlanTest {
                 .hasMessageContaining("alone");
         assertThatThrownBy(() -> options(List.of("ib"), List.of(), List.of(), 1))
                 .hasMessageContaining("'ib' is no transport");
-        assertThatThrownBy(() -> options(List.of(), List.of("verbs"), List.of(), 1))
-                .hasMessageContaining("'verbs' is no path");
+        assertThatThrownBy(() -> options(List.of(), List.of("efa"), List.of(), 1))
+                .hasMessageContaining("'efa' is no path");
     }
 
     @Test
