@@ -5,13 +5,13 @@
 
 #define SLICE (1ul << 20)
 
-static long copies_begun;
+static long copies_begun, copies_of[MAX_DEVICES];
 static int copies_live, copies_most;
 
-/* How many copies were begun so far. */
-long fakeCudaCopies(void) {
+/* How many copies were begun so far by a device's streams; by all with -1. */
+long fakeCudaCopies(int ordinal) {
     pthread_mutex_lock(&lock);
-    long count = copies_begun;
+    long count = ordinal < 0 ? copies_begun : copies_of[ordinal];
     pthread_mutex_unlock(&lock);
     return count;
 }
@@ -104,6 +104,7 @@ static int copy(const char *call, address to, address from, size_t bytes, uint64
     }
     TRY(submit(stream, work));
     copies_begun++;
+    copies_of[stream->context->device - devices]++;
     if (++copies_live > copies_most) copies_most = copies_live;
     if (to_pageable) {
         uint64_t ticket = stream->submitted;

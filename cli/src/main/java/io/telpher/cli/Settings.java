@@ -36,6 +36,14 @@ public final class Settings {
                             "TELPHER_P2P_DISABLE", "GPUs: 1 to keep them from each other's memory"),
                     new Tool(
                             "TELPHER_P2P_LEVEL", "GPUs: the longest path between two, such as PXB"),
+                    new Tool(
+                            "TELPHER_P2P_READ_ENABLE",
+                            "GPUs: which of two copies that this process uses: 1 the"
+                                    + " destination's, 0 the source's"),
+                    new Tool(
+                            "TELPHER_P2P_DIRECT_DISABLE",
+                            "GPUs: 1 to export and import memory inside one process, too"),
+                    new Tool("TELPHER_P2P_PROBE", "GPUs: 0 to believe the driver without a trial"),
                     new Tool("TELPHER_CUMEM_ENABLE", "GPUs: 0 for plain allocations"),
                     new Tool("TELPHER_IB_DISABLE", "RDMA: 1 to do without"),
                     new Tool(

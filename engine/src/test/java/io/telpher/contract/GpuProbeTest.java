@@ -79,7 +79,11 @@ class GpuProbeTest {
     }
 
     private static MemoryRegion allocate(Participant self, int device) {
-        return self.endpoint().allocate(Device.list().get(device), SIZE, Access.READ_WRITE);
+        return allocate(self, device, SIZE);
+    }
+
+    static MemoryRegion allocate(Participant self, int device, int bytes) {
+        return self.endpoint().allocate(Device.list().get(device), bytes, Access.READ_WRITE);
     }
 
     private List<String> kept() throws IOException {

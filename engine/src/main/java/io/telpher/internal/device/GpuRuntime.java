@@ -22,6 +22,9 @@ public interface GpuRuntime {
     /// @throws io.telpher.TelpherException.Unsupported when this process does not see the device
     Gpu open(Device device);
 
+    /// @return whether [#open] was called for that device; no context is made
+    boolean isOpen(Device device);
+
     /// What the driver knows of an address.
     ///
     /// @return null when it knows nothing: ordinary host memory

@@ -26,6 +26,16 @@ public final class Runtimes {
         return queues.length > 0;
     }
 
+    /// @return whether this process has opened that device
+    public static boolean isOpen(Device device) {
+        for (GpuRuntime runtime : ALL) {
+            if (runtime.name().equals(device.runtime())) {
+                return runtime.isOpen(device);
+            }
+        }
+        return false;
+    }
+
     /// Lets the copies of all devices move on: for those who wait for something that may depend on
     /// them. Never blocks; costs nothing while no device is open.
     public static void poll() {

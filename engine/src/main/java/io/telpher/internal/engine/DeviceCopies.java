@@ -4,8 +4,11 @@ import io.telpher.Connection;
 import io.telpher.Device;
 import io.telpher.RemoteMemory;
 import io.telpher.internal.device.CopyQueue;
+import io.telpher.internal.device.Gpu;
+import io.telpher.internal.device.PeerPolicy;
 import io.telpher.internal.device.Runtimes;
 import io.telpher.spi.Window;
+import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
 
 /// Transfers of one connection that GPUs of this process carry out through windows: launches them,
@@ -19,30 +22,92 @@ final class DeviceCopies {
 
     private final DeviceQueues queues;
 
+    /// What the job wants, once it was looked at.
+    private volatile PeerPolicy.@Nullable Copier copier;
+
     DeviceCopies(ConnectionCore connection, Direct windows) {
         this.connection = connection;
         this.windows = windows;
         this.queues = connection.devices;
     }
 
-    /// The GPU that copies for an operation: that of its local memory; else the target's own,
-    /// where this process sees it; else the first that this process uses.
-    ///
-    /// @return null when a GPU has no part in it, or several have
+    /// The GPU that copies for an operation: see [#choose].
     @Nullable Device by(Operation op) {
         OperationRegions regions = op.regions.of(op);
-        Device here = regions.device();
-        if (here != null) {
-            return regions.onSeveral() ? null : here;
+        return choose(
+                op.kind,
+                regions.device(),
+                regions.onSeveral(),
+                regions.remoteArray(),
+                regions.remotes());
+    }
+
+    /// The GPU that copies: that of the local memory, unless the job wants the other side's to and
+    /// this process uses that; without one the target's own, where this process sees it; else the
+    /// first that this process uses.
+    ///
+    /// @param here the GPU of the local memory, or null
+    /// @param several whether local memory is on more
+    /// @param there the peer's regions
+    /// @param count how many of them
+    /// @return null when a GPU has no part in it, or several have
+    @Nullable Device choose(
+            Operation.Kind kind,
+            @Nullable Device here,
+            boolean several,
+            RemoteMemory[] there,
+            int count) {
+        if (several) {
+            return null;
         }
-        for (int i = 0; i < regions.remotes(); i++) {
-            Window window = windows.window(regions.remote(i));
-            Device there = window == null ? null : window.device();
-            if (there != null) {
-                return Runtimes.copierFor(there);
+        PeerPolicy.Copier localIs =
+                kind == Operation.Kind.READ
+                        ? PeerPolicy.Copier.DESTINATION
+                        : PeerPolicy.Copier.SOURCE;
+        PeerPolicy.Copier wanted = here == null ? PeerPolicy.Copier.LOCAL : copier();
+        if (here != null && (wanted == PeerPolicy.Copier.LOCAL || wanted == localIs)) {
+            return here;
+        }
+        Device other = null;
+        for (int i = 0; i < count; i++) {
+            Window window = windows.window(there[i]);
+            Device of = window == null ? null : window.device();
+            if (of != null && here == null) {
+                return Runtimes.copierFor(of);
             }
+            if (of == null || (other != null && !other.equals(of))) {
+                return here;
+            }
+            other = of;
         }
-        return null;
+        return here != null && other != null && mayCopyFor(here, other) ? other : here;
+    }
+
+    private PeerPolicy.Copier copier() {
+        PeerPolicy.Copier known = copier;
+        if (known == null) {
+            try {
+                known = PeerPolicy.current().copier();
+            } catch (IllegalArgumentException e) {
+                known = PeerPolicy.Copier.LOCAL;
+                connection.note(String.valueOf(e.getMessage()));
+            }
+            copier = known;
+        }
+        return known;
+    }
+
+    /// No GPU gets a context for this, and none copies that was not tried.
+    private static boolean mayCopyFor(Device here, Device other) {
+        if (other.equals(here) || !Runtimes.isOpen(other)) {
+            return false;
+        }
+        Gpu gpu = Runtimes.open(other);
+        if (gpu.unreachable(here) != null) {
+            return false;
+        }
+        CompletableFuture<Gpu.Trial> trial = gpu.tried(here);
+        return trial.isDone() && trial.join().good();
     }
 
     /// Launches the next part of an operation. `op.copying` is set and nobody else has to do with

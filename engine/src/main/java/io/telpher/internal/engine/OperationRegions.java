@@ -112,6 +112,11 @@ final class OperationRegions {
         return a.region() == b.region() && a.generation() == b.generation();
     }
 
+    /// @return the peer's regions, the first [#remotes] of them; not to be changed
+    RemoteMemory[] remoteArray() {
+        return there;
+    }
+
     /// @return how many of the peer's regions there are
     int remotes() {
         return remotes;

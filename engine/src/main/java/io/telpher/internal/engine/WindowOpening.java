@@ -33,6 +33,7 @@ final class WindowOpening {
         RegionImpl[] here = regions.locals();
         Device own = regions.device();
         boolean several = regions.onSeveral();
+        Operation.Kind kind = op.kind;
         CounterUpdate counter = op.counter;
         Deadline deadline = new Deadline(connection.platform, op.deadline());
         return () -> {
@@ -42,24 +43,12 @@ final class WindowOpening {
             if (counter != null) {
                 open(counter.memory(), deadline);
             }
-            Device by = own == null ? copierFor(there) : own;
-            if (by != null && !several) {
+            Device by = direct.devices.choose(kind, own, several, there, there.length);
+            if (by != null) {
                 prepare(by, here, there);
             }
             then.run();
         };
-    }
-
-    /// The device that copies to and from the first region that is a device's.
-    private @Nullable Device copierFor(RemoteMemory[] there) {
-        for (RemoteMemory memory : there) {
-            Window window = direct.window(memory);
-            Device of = window == null ? null : window.device();
-            if (of != null) {
-                return Runtimes.copierFor(of);
-            }
-        }
-        return null;
     }
 
     /// Makes a device able to reach both sides. What it cannot reach goes by frames.

@@ -106,6 +106,12 @@ public final class CudaRuntime implements GpuRuntime {
         return open(number);
     }
 
+    @Override
+    public boolean isOpen(Device device) {
+        int number = devices().indexOf(device);
+        return number >= 0 && opened(number) != null;
+    }
+
     private CudaGpu open(int number) {
         CudaGpu known = opened(number);
         if (known != null) {

@@ -6,6 +6,7 @@ import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.internal.device.ExportRecord;
 import io.telpher.internal.device.Gpu;
+import io.telpher.internal.device.PeerPolicy;
 import io.telpher.internal.device.Runtimes;
 import io.telpher.internal.ffi.linux.Memory;
 import io.telpher.internal.observe.Log;
@@ -135,8 +136,17 @@ final class ShmWindows implements Windows {
     }
 
     private boolean goesInside(ShmEndpoint owner, LocalRegion region) {
-        String path = region.deviceMemory() == null ? "self" : "cuda-direct";
-        return endpoint.allows(path) && owner.allows(path);
+        boolean onHost = region.deviceMemory() == null;
+        String path = onHost ? "self" : "cuda-direct";
+        return endpoint.allows(path) && owner.allows(path) && (onHost || usesPointers());
+    }
+
+    private static boolean usesPointers() {
+        try {
+            return PeerPolicy.current().pointers();
+        } catch (IllegalArgumentException e) {
+            throw new TelpherException.Unsupported(String.valueOf(e.getMessage()));
+        }
     }
 
     /// The owner's segment itself. The hazard slots work as between processes, through the same two

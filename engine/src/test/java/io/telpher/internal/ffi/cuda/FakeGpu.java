@@ -162,8 +162,13 @@ public final class FakeGpu {
 
     /// How many copies were begun in this process, by streams.
     public static long copies() {
+        return copiesBy(-1);
+    }
+
+    /// How many copies were begun in this process by a device's streams.
+    public static long copiesBy(int ordinal) {
         try {
-            return (long) Control.COPIES.invokeExact();
+            return (long) Control.COPIES.invokeExact(ordinal);
         } catch (Throwable t) {
             throw new AssertionError(t);
         }
@@ -341,7 +346,8 @@ public final class FakeGpu {
                 link("fakeCudaSetFault", FunctionDescriptor.ofVoid(ADDRESS));
         static final MethodHandle SET_DELAY =
                 link("fakeCudaSetDelay", FunctionDescriptor.ofVoid(JAVA_LONG));
-        static final MethodHandle COPIES = link("fakeCudaCopies", FunctionDescriptor.of(JAVA_LONG));
+        static final MethodHandle COPIES =
+                link("fakeCudaCopies", FunctionDescriptor.of(JAVA_LONG, JAVA_INT));
         static final MethodHandle MOST_COPIES =
                 link("fakeCudaMostCopies", FunctionDescriptor.of(JAVA_INT));
         static final MethodHandle PEEK =
