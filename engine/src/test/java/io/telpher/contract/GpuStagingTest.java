@@ -1,16 +1,25 @@
 package io.telpher.contract;
 
+import static java.nio.charset.StandardCharsets.US_ASCII;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.telpher.Access;
 import io.telpher.Connection;
 import io.telpher.Device;
+import io.telpher.EndpointAddress;
 import io.telpher.MemoryRegion;
+import io.telpher.MemorySlices;
 import io.telpher.RemoteMemory;
+import io.telpher.RemoteSlices;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
+import io.telpher.TransferOptions;
 import io.telpher.TransferState;
 import io.telpher.internal.ffi.cuda.FakeGpu;
+import java.io.IOException;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
@@ -21,11 +30,13 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /// Memory of GPUs that travels in frames: what is long is copied by GPUs while other frames are on
 /// their way. The driver is the fake one, and counts.
 @Tag(FakeGpu.TAG)
 class GpuStagingTest {
+    private static final byte[] SECRET = "0123456789abcdef".getBytes(US_ASCII);
     private static final int MIB = 1 << 20;
     private static final int SIZE = 8 * MIB;
 
@@ -209,6 +220,47 @@ class GpuStagingTest {
         assertThat(FakeGpu.live(FakeGpu.Kind.HOST_REGISTRATIONS)).isEqualTo(pinned);
     }
 
+    /// One of several lanes is cut while GPUs copy what it carried, and fill what it was to carry:
+    /// that goes by the others, and every byte once.
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aLaneDiesInTheMiddle(boolean write) throws IOException {
+        int port = Ports.free();
+        Participant.Tweak options =
+                o ->
+                        TestPath.CUDA_TCP
+                                .restrict(o)
+                                .withSecret(SECRET)
+                                .withLanes(1)
+                                .withMaxSockets(3);
+        try (Couple couple = Couple.open(options, o -> options.apply(o).withPort(port));
+                TcpProxy proxy = TcpProxy.to(port)) {
+            couple.connect(EndpointAddress.of("127.0.0.1", proxy.port(), SECRET).toBytes());
+            couple.here().add("gpu", Kind.TELPHER, SIZE);
+            RemoteMemory target = couple.there().add("gpu", Kind.TELPHER, SIZE);
+            Connection connection = couple.here().connection();
+            for (int i = 0; i < 3; i++) { // so that each lane has its buffers
+                couple.here().write("gpu", 0, SIZE, target).assertDone(SIZE);
+                Outcome.of(connection.read(couple.here().region("gpu").all(), target))
+                        .assertDone(SIZE);
+            }
+            couple.here().fill("gpu", 0, SIZE, write ? 3 : 4);
+            couple.there().fill("gpu", 0, SIZE, write ? 4 : 3);
+            FakeGpu.setDelay(5_000);
+            Transfer transfer =
+                    write
+                            ? connection.write(couple.here().region("gpu").all(), target)
+                            : connection.read(couple.here().region("gpu").all(), target);
+            awaitCopies(6);
+            proxy.injectInto(1, TcpProxy.Fault.CUT, 0, 0);
+            Outcome.of(transfer).assertDone(SIZE);
+            couple.here().check("gpu", 0, SIZE, 3);
+            couple.there().check("gpu", 0, SIZE, 3);
+            FakeGpu.setDelay(0);
+            couple.checkWorks();
+        }
+    }
+
     private static void awaitCopies(int count) {
         long end = System.nanoTime() + Participant.LIMIT.toNanos();
         long wanted = FakeGpu.copies() + count;
@@ -231,6 +283,53 @@ class GpuStagingTest {
             assertThat(couple.here().connection().explain())
                     .contains("staged without page-locked memory", "RLIMIT_MEMLOCK");
         }
+    }
+
+    /// Thousands of pieces travel in a few frames, and each frame's go out as one job: by a kernel,
+    /// not by a copy each.
+    @Test
+    void piecesOfAFrameGoTogether() {
+        FakeGpu.assumeKernels();
+        try (Couple couple = couple(TestPath.CUDA_TCP)) {
+            warmUp(couple);
+            int count = 2000;
+            long[] near = new long[count];
+            long[] far = new long[count];
+            RemoteMemory target = target(couple, "gpu");
+            List<RemoteMemory> remote = new ArrayList<>();
+            for (int i = 0; i < count; i++) {
+                near[i] = 1000L * i;
+                far[i] = 1000L * (count - 1 - i) + 8;
+                remote.add(target.slice(far[i], 900));
+            }
+            couple.here().fill("gpu", 0, SIZE, 7);
+            long before = FakeGpu.copies();
+            Outcome.of(
+                            couple.here()
+                                    .connection()
+                                    .write(
+                                            MemorySlices.of(
+                                                    couple.here().region("gpu"),
+                                                    near,
+                                                    lengths(count)),
+                                            RemoteSlices.of(remote),
+                                            TransferOptions.DEFAULTS))
+                    .assertDone(900L * count);
+            assertThat(FakeGpu.copies() - before).isLessThan(100);
+            MemorySegment sent = couple.here().segment("gpu");
+            MemorySegment came = couple.there().run(self -> self.segment("gpu"));
+            for (int i = 0; i < count; i++) {
+                assertThat(sent.asSlice(near[i], 900).mismatch(came.asSlice(far[i], 900)))
+                        .as("piece %d", i)
+                        .isEqualTo(-1);
+            }
+        }
+    }
+
+    private static long[] lengths(int count) {
+        long[] lengths = new long[count];
+        Arrays.fill(lengths, 900);
+        return lengths;
     }
 
     /// Two processes, two GPUs that the driver keeps apart: bytes go through memory that both

@@ -25,6 +25,7 @@ final class Inbound implements Receiver {
     final Tails tails;
     private final Announcements announcements;
     final InboundStaging staging;
+    private final Scatter scatter = new Scatter();
     private long lastConfirm;
 
     /// Sequenced frames that have come in, applied or not.
@@ -141,7 +142,7 @@ final class Inbound implements Receiver {
             int length) {
         switch (type) {
             case Frame.WRITE -> endWrite(h, at, p, pAt, length, placement);
-            case Frame.WRITE_PIECES -> endWritePieces(h, at, p, pAt, length);
+            case Frame.WRITE_PIECES -> endWritePieces(h, at, p, pAt, length, placement);
             case Frame.TAIL -> tails.tail(h, at, p, pAt, length);
             case Frame.NOTE_PART -> tails.part(h, at, p, pAt, length);
             case Frame.READ, Frame.READ_PIECES -> endRead(h, at, p, pAt, length, type);
@@ -202,18 +203,29 @@ final class Inbound implements Receiver {
         }
     }
 
-    private void endWritePieces(MemorySegment h, long at, MemorySegment p, long pAt, int length) {
+    private void endWritePieces(
+            MemorySegment h, long at, MemorySegment p, long pAt, int length, Placement placement) {
         RegionImpl found = placing.writable(h, at);
-        int reason = placing.reason;
         int flags = Frame.flags(h, at);
-        if (found != null) {
-            int count = Frame.count(h, at);
+        boolean placed = staging.isPlaced();
+        int reason = placing.reason;
+        if (placement.discarded()) {
+            reason = Connection.STALE; // and what is there of the table makes no sense
+        } else if (found != null) {
+            scatter.start(
+                    placed ? staging.payload() : p,
+                    placed ? 0 : pAt,
+                    length,
+                    Frame.count(h, at),
+                    (flags & Frame.STRIDED) != 0,
+                    found.size());
             reason =
-                    (flags & Frame.STRIDED) != 0
-                            ? Scatter.strided(found, p, pAt, length)
-                            : Scatter.pieces(found, p, pAt, length, count);
+                    placed
+                            ? staging.land(h, at, length, found, scatter)
+                            : scatter.copyTo(found.memory());
         }
         if (reason != 0) {
+            staging.abandon();
             refusals.refuse(h, at, reason, (flags & Frame.COUNTED) != 0, 0, 0);
         }
     }

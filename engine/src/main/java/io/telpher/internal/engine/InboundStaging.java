@@ -6,11 +6,14 @@ import io.telpher.internal.device.CopyQueue;
 import io.telpher.internal.device.Gpu;
 import io.telpher.internal.memory.Raw;
 import io.telpher.internal.observe.Log;
+import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Lane;
 import io.telpher.spi.Placement;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayDeque;
+import java.util.Objects;
+import java.util.function.BiConsumer;
 import org.jspecify.annotations.Nullable;
 
 /// Frames of one lane whose payload a GPU copies to its place while others come in. See
@@ -139,6 +142,44 @@ final class InboundStaging {
         return 0;
     }
 
+    /// @return the buffer in which the payload of the frame that has come lies
+    MemorySegment payload() {
+        StagingMemory memory = own.known();
+        if (buffer < 0 || memory == null) {
+            throw new IllegalStateException("nothing was placed");
+        }
+        return memory.buffer(buffer);
+    }
+
+    /// Starts the copies of pieces into a region, if all of them may be.
+    ///
+    /// @param pieces in [#payload], at the first
+    /// @return 0, or why the frame is refused
+    int land(MemorySegment h, long at, int length, RegionImpl region, Scatter pieces) {
+        int count = 0;
+        while (pieces.next()) {
+            count++;
+        }
+        if (pieces.reason != 0) {
+            return pieces.reason;
+        }
+        if (!region.enter()) {
+            return Connection.STALE;
+        }
+        MemorySegment payload = payload();
+        Landing landing = take(h, at, payload, 0, length);
+        landing.region = region;
+        pieces.start(
+                payload,
+                0,
+                length,
+                Frame.count(h, at),
+                (Frame.flags(h, at) & Frame.STRIDED) != 0,
+                region.size());
+        landing.start(pieces, count);
+        return 0;
+    }
+
     /// Starts the copy of a payload into an operation's memory. Under the lock, so that the
     /// operation knows; the copy itself is started by [#start].
     void land(MemorySegment h, long at, MemorySegment p, long pAt, int length, Operation op) {
@@ -238,24 +279,55 @@ final class InboundStaging {
         }
 
         private void start(long at) {
-            RegionImpl into = region;
-            Operation of = op;
-            Device target = device;
+            start(
+                    (queue, target) -> {
+                        Operation of = op;
+                        RegionImpl into = region;
+                        if (of != null) {
+                            StagingCopies.add(
+                                    queue,
+                                    target,
+                                    of,
+                                    at,
+                                    bytes,
+                                    from,
+                                    StagingCopies.Direction.IN,
+                                    this);
+                        } else if (into != null) {
+                            long to = into.address(target) + at;
+                            StagingCopies.add(
+                                    queue, 1, bytes, () -> queue.copy(to, from, bytes), this);
+                        }
+                    });
+        }
+
+        private void start(Scatter pieces, int count) {
+            start(
+                    (queue, target) -> {
+                        RegionImpl into = Objects.requireNonNull(region);
+                        long there = into.address(target);
+                        StagingCopies.add(
+                                queue,
+                                count,
+                                pieces.total(),
+                                () -> {
+                                    while (pieces.next()) {
+                                        queue.copy(
+                                                there + pieces.to,
+                                                from + pieces.from,
+                                                pieces.bytes);
+                                    }
+                                },
+                                this);
+                    });
+        }
+
+        private void start(BiConsumer<CopyQueue, Device> adding) {
             lane.copies.incrementAndGet();
             connection.devices.begun();
             try {
-                if (target == null) {
-                    throw new IllegalStateException("a landing on no device");
-                }
-                CopyQueue queue = connection.devices.of(target);
-                if (of != null) {
-                    StagingCopies.add(
-                            queue, target, of, at, bytes, from, StagingCopies.Direction.IN, this);
-                } else if (into != null) {
-                    queue.begin(CopyQueue.Way.HOST, 1, bytes);
-                    queue.copy(into.address(target) + at, from, bytes);
-                    queue.end(this);
-                }
+                Device target = Objects.requireNonNull(device);
+                adding.accept(connection.devices.of(target), target);
             } catch (RuntimeException e) {
                 ended(String.valueOf(e.getMessage()));
             }

@@ -240,7 +240,7 @@ final class Outbound {
                 return true;
             }
         }
-        if (s.windowFull() || !s.out.next()) {
+        if (!s.out.next()) {
             return false;
         }
         confirm(s);

@@ -115,6 +115,7 @@ final class OutboundStaging {
         frame.length = (int) length;
         frame.payload = lane.payloadLength;
         frame.full = frame.bytes == 0;
+        lane.bytesInFlight += length; // what waits here is not left to faster lanes
         op.unconfirmed++;
         cut.add(frame);
         waiting = true;
@@ -132,6 +133,7 @@ final class OutboundStaging {
         while ((frame = cut.peek()) != null && frame.full) {
             cut.remove();
             waiting = !cut.isEmpty();
+            lane.bytesInFlight -= frame.length;
             Operation op = frame.op();
             if (!op.isPending()) {
                 connection.outbound.resending.dropped(
@@ -158,6 +160,7 @@ final class OutboundStaging {
     void takeBack() {
         StagedFrame frame;
         while ((frame = cut.poll()) != null) {
+            lane.bytesInFlight -= frame.length;
             connection.outbound.resending.add(frame.op(), frame.offset, frame.length);
         }
         waiting = false;

@@ -65,7 +65,19 @@ final class Placing {
                 region = found;
             }
             case Frame.DATA -> placeData(h, at, length, placement);
-            case Frame.WRITE_PIECES, Frame.READ_PIECES, Frame.NOTE_PART -> placement.buffer();
+            case Frame.WRITE_PIECES -> {
+                RegionImpl found = writable(h, at);
+                // The far side could still change a table in memory that it shares.
+                boolean late =
+                        (Frame.flags(h, at) & Frame.COUNTED) == 0 && placement.lent() == null;
+                Device by = found == null || !late ? null : device(found);
+                if (found == null || by == null) {
+                    placement.buffer();
+                } else {
+                    stage(placement, by, found, length);
+                }
+            }
+            case Frame.READ_PIECES, Frame.NOTE_PART -> placement.buffer();
             case Frame.TAIL -> {
                 placement.buffer();
                 return length <= Outbound.SHORT_NOTE;

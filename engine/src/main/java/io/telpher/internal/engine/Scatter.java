@@ -6,80 +6,140 @@ import io.telpher.internal.observe.Log;
 import io.telpher.internal.wire.Frame;
 import java.lang.foreign.MemorySegment;
 
-/// Lays the bytes of a vectored write out in a region. Checks every piece: what the tables say
-/// comes from the peer.
+/// The pieces of a vectored write, as the table in its frame lists them: walks over them and checks
+/// each, for what the table says comes from the peer. Used again and again, under a lane's poll
+/// token.
 final class Scatter {
-    private Scatter() {}
+    private MemorySegment payload = MemorySegment.NULL;
+    private long payloadAt;
+    private long size;
+    private int count;
+    private boolean strided;
+
+    /// Bytes of all pieces.
+    private long total;
+
+    // The strided form.
+    private long stride;
+    private long each;
+
+    private int next;
+    private long left;
+
+    /// 0, or why the frame is refused; once [#next] has returned false.
+    int reason;
+
+    /// Where the piece's bytes lie in the payload, and how many.
+    long from;
+
+    long bytes;
+
+    /// Where they go in the region.
+    long to;
+
+    /// Starts at the first piece.
+    void start(
+            MemorySegment p, long pAt, int length, int pieces, boolean isStrided, long regionSize) {
+        payload = p;
+        payloadAt = pAt;
+        size = regionSize;
+        count = pieces;
+        strided = isStrided;
+        next = 0;
+        bytes = 0;
+        reason = 0;
+        if (isStrided) {
+            startStrided(length);
+        } else {
+            long table = (long) pieces * Frame.PIECE;
+            total = length - table;
+            from = pAt + table;
+            reason = total < 0 ? Connection.DENIED : 0;
+        }
+        left = total;
+    }
+
+    /// Pieces of one size at equal distances.
+    private void startStrided(int length) {
+        total = 0;
+        count = 0;
+        if (length < Frame.STRIDED_TABLE) {
+            reason = Connection.DENIED;
+            return;
+        }
+        to = payload.get(Frame.LONG, payloadAt);
+        stride = payload.get(Frame.LONG, payloadAt + 8);
+        each = payload.get(Frame.INT, payloadAt + 16);
+        count = payload.get(Frame.INT, payloadAt + 20);
+        total = length - (long) Frame.STRIDED_TABLE;
+        from = payloadAt + Frame.STRIDED_TABLE;
+        // Without empty pieces there are no more pieces than bytes; and the extent cannot overflow.
+        if (each <= 0
+                || count < 0
+                || stride < each
+                || each * count != total
+                || (count > 1 && stride > size / (count - 1))
+                || (count > 0 && !Placing.fits(to, stride * (count - 1L) + each, size))) {
+            reason = Connection.DENIED;
+        }
+    }
+
+    /// Goes to the next piece.
+    ///
+    /// @return false at the end, or when [#reason] says why not
+    boolean next() {
+        if (reason != 0) {
+            return false;
+        }
+        if (next == count) {
+            reason = left == 0 ? 0 : Connection.DENIED;
+            return false;
+        }
+        from += bytes;
+        if (strided) {
+            to += next == 0 ? 0 : stride;
+            bytes = each;
+        } else {
+            to = payload.get(Frame.LONG, payloadAt + (long) next * Frame.PIECE);
+            bytes = payload.get(Frame.LONG, payloadAt + (long) next * Frame.PIECE + 8);
+            if (bytes < 0 || bytes > left || !Placing.fits(to, bytes, size)) {
+                reason = Connection.DENIED;
+                return false;
+            }
+        }
+        next++;
+        left -= bytes;
+        return true;
+    }
+
+    /// @return bytes of all pieces, if nothing is wrong
+    long total() {
+        return total;
+    }
+
+    /// Copies all pieces to their places.
+    ///
+    /// @return 0, or why the frame is refused
+    int copyTo(RegionMemory region) {
+        while (next()) {
+            int result = copy(payload, from, region, to, bytes);
+            if (result != 0) {
+                return result;
+            }
+        }
+        return reason;
+    }
 
     /// @return 0, or why the frame is refused
     static int copy(MemorySegment from, long at, RegionMemory to, long offset, long length) {
         try {
             to.copyIn(offset, from, at, length);
             return 0;
-        } catch (IllegalStateException | TelpherException e) {
+        } catch (IllegalStateException e) {
+            return Connection.STALE; // the owner closed the arena under its region
+        } catch (TelpherException e) {
             Log.warning("bytes of a peer could not be copied to their place", e);
             return Failures.ofMemory(e);
         }
-    }
-
-    /// Pieces of one size at equal distances.
-    ///
-    /// @return 0, or why the frame is refused
-    static int strided(RegionImpl found, MemorySegment p, long pAt, int length) {
-        if (length < Frame.STRIDED_TABLE) {
-            return Connection.DENIED;
-        }
-        long offset = p.get(Frame.LONG, pAt);
-        long stride = p.get(Frame.LONG, pAt + 8);
-        long piece = p.get(Frame.INT, pAt + 16);
-        int count = p.get(Frame.INT, pAt + 20);
-        // Without empty pieces there are no more pieces than bytes; and the extent cannot overflow.
-        if (piece <= 0
-                || count < 0
-                || stride < piece
-                || piece * count != length - Frame.STRIDED_TABLE
-                || (count > 1 && stride > found.size() / (count - 1))
-                || (count > 0
-                        && !Placing.fits(offset, stride * (count - 1L) + piece, found.size()))) {
-            return Connection.DENIED;
-        }
-        long from = pAt + Frame.STRIDED_TABLE;
-        RegionMemory to = found.memory();
-        for (int i = 0; i < count; i++) {
-            int result = copy(p, from, to, offset, piece);
-            if (result != 0) {
-                return result;
-            }
-            from += piece;
-            offset += stride;
-        }
-        return 0;
-    }
-
-    /// Pieces as a table lists them.
-    ///
-    /// @return 0, or why the frame is refused
-    static int pieces(RegionImpl found, MemorySegment p, long pAt, int length, int count) {
-        long table = (long) count * Frame.PIECE;
-        if (table > length) {
-            return Connection.DENIED;
-        }
-        long left = length - table;
-        long from = pAt + table;
-        RegionMemory to = found.memory();
-        for (int i = 0; i < count; i++) {
-            long offset = p.get(Frame.LONG, pAt + (long) i * Frame.PIECE);
-            long n = p.get(Frame.LONG, pAt + (long) i * Frame.PIECE + 8);
-            if (n < 0 || n > left || !Placing.fits(offset, n, found.size())) {
-                return Connection.DENIED;
-            }
-            int result = copy(p, from, to, offset, n);
-            if (result != 0) {
-                return result;
-            }
-            from += n;
-            left -= n;
-        }
-        return left == 0 ? 0 : Connection.DENIED;
     }
 }

@@ -31,20 +31,32 @@ final class StagingCopies {
             CopyQueue.Job done) {
         MemorySlices slices = op.localPieces;
         int pieces = slices == null ? 1 : slices.pieceAt(at + bytes - 1) - slices.pieceAt(at) + 1;
+        add(
+                queue,
+                pieces,
+                bytes,
+                () -> {
+                    for (long moved = 0; moved < bytes; ) {
+                        long n = Math.min(op.contiguous(at + moved), bytes - moved);
+                        long there = op.regionAt(at + moved).address(by) + op.offsetAt(at + moved);
+                        long here = buffer + moved;
+                        if (direction == Direction.OUT) {
+                            queue.copy(here, there, n);
+                        } else {
+                            queue.copy(there, here, n);
+                        }
+                        moved += n;
+                    }
+                },
+                done);
+    }
+
+    /// The same for copies that `adding` adds to the queue.
+    static void add(CopyQueue queue, int pieces, long bytes, Runnable adding, CopyQueue.Job done) {
         queue.begin(CopyQueue.Way.HOST, pieces, bytes);
         boolean complete = false;
         try {
-            for (long moved = 0; moved < bytes; ) {
-                long n = Math.min(op.contiguous(at + moved), bytes - moved);
-                long there = op.regionAt(at + moved).address(by) + op.offsetAt(at + moved);
-                long here = buffer + moved;
-                if (direction == Direction.OUT) {
-                    queue.copy(here, there, n);
-                } else {
-                    queue.copy(there, here, n);
-                }
-                moved += n;
-            }
+            adding.run();
             complete = true;
         } finally {
             if (!complete) {
