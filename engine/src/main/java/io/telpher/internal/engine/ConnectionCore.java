@@ -43,6 +43,7 @@ final class ConnectionCore {
     final Matcher matcher;
     final Endings endings;
     final LaneKeeper keeper;
+    private final Liveness liveness;
     final Waiters waiters;
     final DeviceQueues devices;
     final OneSided oneSided;
@@ -106,6 +107,7 @@ final class ConnectionCore {
         this.matcher = new Matcher(this, outbound);
         this.endings = new Endings(this, lock, table);
         this.keeper = new LaneKeeper(this, lock, outbound);
+        this.liveness = new Liveness(this, outbound, keeper);
         this.devices = new DeviceQueues(this);
         this.oneSided = new OneSided(this);
         this.undertaker = new Undertaker(this);
@@ -295,7 +297,7 @@ final class ConnectionCore {
         lock.lock();
         try {
             any = endings.tick(now);
-            keeper.tick(now);
+            liveness.tick(now);
         } finally {
             lock.unlock();
         }

@@ -7,8 +7,7 @@ import io.telpher.spi.Lane;
 import java.lang.foreign.MemorySegment;
 import org.jspecify.annotations.Nullable;
 
-/// The lanes of one connection: polls them, notices their end, fences them, and judges whether the
-/// peer is still there.
+/// The lanes of one connection: polls them, notices their end, and fences them.
 ///
 /// A lane that died is closed at once. What it had not confirmed goes out again on the others only
 /// after the peer has closed it too and said how far it came (`FENCE`, `FENCED`): nothing is ever
@@ -39,9 +38,6 @@ final class LaneKeeper {
 
     private static final long UNREPORTED_BYTES = 4 << 20;
 
-    /// A lane that confirmed nothing for so long, while another was heard, is given up.
-    private static final long STALL = 1_000_000_000L;
-
     private final ConnectionCore connection;
     private final SpinLock lock;
     private final Lanes lanes;
@@ -50,14 +46,11 @@ final class LaneKeeper {
     /// Some lane has died and has to be closed.
     private volatile boolean burials;
 
-    private long lastTick;
-
     LaneKeeper(ConnectionCore connection, SpinLock lock, Outbound outbound) {
         this.connection = connection;
         this.lock = lock;
         this.lanes = connection.lanes;
         this.outbound = outbound;
-        this.lastTick = connection.platform.nanoTime();
     }
 
     // --- polling --------------------------------------------------------------------------------
@@ -423,6 +416,23 @@ final class LaneKeeper {
         }
     }
 
+    /// A lane was found to be dead: the next [#settle] closes it.
+    void buryLater() {
+        burials = true;
+    }
+
+    /// Asks once more for the ends of lanes that are not known: signals may be lost. Under the
+    // lock.
+    void fenceAgain() {
+        for (LaneState s : lanes.all()) {
+            if (s.dead && s.closed && (!s.fenced || s.fenceOwed)) {
+                askAgain();
+                burials = true;
+                return;
+            }
+        }
+    }
+
     private void askAgain() {
         for (LaneState s : lanes.all()) {
             s.fenceAsked = false;
@@ -542,78 +552,5 @@ final class LaneKeeper {
                 s.pollToken.giveBack();
             }
         }
-    }
-
-    // --- liveness -------------------------------------------------------------------------------
-
-    /// Looks after lanes that stand still. Under the lock; every 50 to 1000 ms.
-    void tick(long now) {
-        long pause = now - lastTick;
-        lastTick = now;
-        boolean fencing = false;
-        for (LaneState s : lanes.all()) {
-            if (s.dead && s.closed && (!s.fenced || s.fenceOwed)) {
-                fencing = true;
-            }
-        }
-        if (fencing) {
-            askAgain();
-            burials = true;
-        }
-        if (pause > 3_000_000_000L) {
-            return; // this process was stopped itself: first take in what has arrived meanwhile
-        }
-        long liveness = connection.endpoint().options().liveness().toNanos();
-        boolean suspicious = false;
-        for (LaneState s : lanes.all()) {
-            if (s.dead || s.closed) {
-                continue;
-            }
-            if (s.framesReceived != s.framesSeen) {
-                s.framesSeen = s.framesReceived;
-                s.heardAt = now;
-            }
-            long silence = s.lane.silence();
-            if (silence >= STALL && !s.stalled) {
-                s.stalls++;
-            }
-            s.stalled = silence >= STALL;
-            if (silence >= liveness - liveness / 3) { // it was heard at the last probe, or before
-                s.death =
-                        "nothing was acknowledged for "
-                                + Failures.seconds(java.time.Duration.ofNanos(silence));
-                s.dead = true;
-                burials = true;
-            } else if (silence >= STALL) {
-                suspicious = true;
-                if (heardElsewhere(s, now)) {
-                    s.death =
-                            "nothing was acknowledged for "
-                                    + Failures.seconds(java.time.Duration.ofNanos(silence))
-                                    + " while other lanes went on";
-                    s.dead = true;
-                    burials = true;
-                }
-            }
-        }
-        // Lanes watch idle links by themselves; a probe shows which of them still lead to the peer.
-        for (LaneState s : lanes.all()) {
-            if (suspicious && !s.dead && !s.lane.confirmsNatively()) {
-                s.pingDue = true;
-                outbound.urgent();
-            }
-        }
-    }
-
-    private boolean heardElsewhere(LaneState stalled, long now) {
-        for (LaneState s : lanes.all()) {
-            if (s != stalled
-                    && !s.dead
-                    && now - s.heardAt < STALL / 2
-                    && s.lane.silence() < STALL / 2) {
-                return true;
-            }
-        }
-        return false;
     }
 }
