@@ -41,6 +41,10 @@ import org.jspecify.annotations.Nullable;
 /// ```
 final class PeerProbe {
     private static final String GOOD = "good";
+
+    /// Variables whose options are meant for this process: a debugger's port is taken.
+    private static final List<String> OF_JAVA =
+            List.of("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS");
     private static final String PREFIX = "peers-";
 
     /// What is known of each pair, by the file's name.
@@ -121,6 +125,7 @@ final class PeerProbe {
         Gpu.Trial found = run(first, second, seconds);
         if (found.known()) {
             write(folder, name, found);
+            return kept(found, folder.resolve(name + ".probe"));
         }
         return found;
     }
@@ -138,12 +143,23 @@ final class PeerProbe {
         if (folder == null) {
             return null;
         }
+        Path file = folder.resolve(name + ".probe");
         try {
-            String text = Files.readString(folder.resolve(name + ".probe")).strip();
-            return text.isEmpty() ? null : trial(text);
+            String text = Files.readString(file).strip();
+            return text.isEmpty() ? null : kept(trial(text), file);
         } catch (IOException e) {
             return null;
         }
+    }
+
+    /// Says where a refusal comes from, and how to be rid of it.
+    private static Gpu.Trial kept(Gpu.Trial found, Path file) {
+        return found.good()
+                ? found
+                : new Gpu.Trial(
+                        true,
+                        false,
+                        "%s; remove %s to have it tried again".formatted(found.reason(), file));
     }
 
     private static Gpu.Trial trial(String text) {
@@ -189,7 +205,11 @@ final class PeerProbe {
         // Only these two: others get no context, and one that this process does not see can be
         // seen.
         builder.environment().put("CUDA_VISIBLE_DEVICES", "GPU-" + first + ",GPU-" + second);
-        builder.redirectErrorStream(true);
+        for (String name : OF_JAVA) {
+            builder.environment().remove(name);
+        }
+        // Nobody reads while it runs: it must not wait for room to write.
+        builder.redirectError(ProcessBuilder.Redirect.DISCARD);
         Process child;
         try {
             child = builder.start();
