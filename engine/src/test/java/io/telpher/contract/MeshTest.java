@@ -24,7 +24,7 @@ class MeshTest {
     private static final int SLOT = 3000;
 
     @ParameterizedTest
-    @EnumSource(mode = EnumSource.Mode.MATCH_NONE, names = "CUDA_.*")
+    @EnumSource(mode = EnumSource.Mode.MATCH_NONE, names = "CUDA_.*|VERBS")
     void sixtyFourEndpoints(TestPath path) {
         int count = Math.min(COUNT, Math.max(4, Scale.count(COUNT)));
         assumeThat(mostDescriptors())
