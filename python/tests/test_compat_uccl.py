@@ -151,6 +151,29 @@ def test_write_and_read_in_both_forms_of_advertise(both):
         assert array[200:].tolist() == [1] * 4800 and array[:200].tolist() == [7] * 200
 
 
+def test_many_threads_use_one_endpoint(both):
+    peer, endpoint, here, there = both
+    ok, theirs = peer.ask("ep.reg(array('n', 4000), 4000)")
+    ok, blobs = peer.ask("ep.advertisev([%d] * 4, [arrays['n'].ctypes.data + 1000 * i for i in range(4)], [1000] * 4, 4)" % theirs)
+    wrong = []
+
+    def work(i):
+        array, pointer, number = registered(endpoint, 1000, 0)
+        back, target, other = registered(endpoint, 1000, 0)
+        for k in range(30):
+            array[:] = 50 * i + k
+            finish(endpoint, endpoint.write_async(here, number, np.uint64(pointer), np.uint64(1000), blobs[i]))
+            if not endpoint.read(here, other, target, 1000, blobs[i]) or not (back == array).all():
+                wrong.append((i, k))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(DEADLINE)
+    assert not wrong and peer.ask("arrays['n'][::1000].tolist()") == [29, 79, 129, 179]
+
+
 def test_vectors_reach_their_own_pieces(both):
     peer, endpoint, here, there = both
     count = 9
@@ -269,6 +292,20 @@ def test_local_connections_and_memory_without_registration(both):
     peer.begin("ep.recv_ipc(%d, arrays['i0'].ctypes.data, 600)" % there)
     assert endpoint.send_ipc(here, pointers[0], 600) is True
     assert peer.answer() is True and peer.ask("int(arrays['i0'].sum())") == 3 * 600
+
+
+def test_the_first_generations_way_between_gpus_of_one_host(both):
+    """Connects by metadata that has no secret, to a peer that never accepts; nothing is registered."""
+    peer, endpoint, _, _ = both
+    metadata = peer.ask("ep.get_endpoint_metadata()")
+    assert len(metadata) in (10, 22)
+    ok, here = endpoint.connect(metadata)
+    assert ok
+    ok, blob = peer.ask("(array('g', 512), ep.advertise(77, 0, arrays['g'].ctypes.data, 512))[1]")
+    assert ok and len(blob) == 64
+    source = np.full(512, 6, "u1")
+    assert endpoint.send(here, 0, source.ctypes.data, 512, blob) is True
+    assert peer.ask("int(arrays['g'].sum())") == 6 * 512
 
 
 class Tensor:

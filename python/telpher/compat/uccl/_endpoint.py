@@ -42,6 +42,7 @@ class Endpoint(Transfers):
         self._memory = _memory.Registrations(self._engine)
         self._init_transfers()
         self._added: Dict[bytes, int] = {}
+        self._gates: Dict[bytes, threading.Lock] = {}
         self._added_lock = threading.Lock()
         self._passive: Optional[threading.Thread] = None
         self._record = ""
@@ -87,8 +88,10 @@ class Endpoint(Transfers):
 
     def _connect_metadata(self, metadata: bytes) -> int:
         found = _addresses.decode(metadata)
-        _addresses.remember(found)
-        return self._connect(found.ip, found.bdf, found.port)
+        if not found.address:
+            return self._connect(found.ip, found.bdf, found.port)
+        peer = {"ip": found.ip, "gpu": found.bdf, "bdf": found.bdf}
+        return self._until_connected(lambda: EndpointAddress(found.address), NET, peer)
 
     def _until_connected(self, find: Callable[[], Optional[EndpointAddress]], kind: str, peer: Dict[str, Any]) -> int:
         """Peers may start a little later: tries again until the endpoint's connect deadline. Raises what the last attempt said."""
@@ -145,6 +148,8 @@ class Endpoint(Transfers):
         """Connects to an endpoint by its metadata, once: the same bytes give the same (ok, conn_id) again."""
         metadata = bytes(metadata_bytes)
         with self._added_lock:
+            gate = self._gates.setdefault(metadata, threading.Lock())
+        with gate:  # one peer at a time; others do not wait for it
             number = self._added.get(metadata)
             if number is None or not self._connections.has(number):
                 number = self._added[metadata] = self._connect_metadata(metadata)
@@ -155,7 +160,7 @@ class Endpoint(Transfers):
         """Ends a connection; what is under way on it fails. False for an id that is none (any more)."""
         self._connections.remove(conn_id)
         with self._added_lock:
-            for metadata in [m for m, number in self._added.items() if number == conn_id]:
+            for metadata in [m for m, number in list(self._added.items()) if number == conn_id]:
                 del self._added[metadata]
         return True
 

@@ -67,6 +67,7 @@ class Registrations:
 
     def slice(self, number: int, pointer: int, nbytes: int) -> MemorySlice:
         """Bytes of registered memory."""
+        pointer, nbytes = int(pointer), int(nbytes)  # NumPy's unsigned integers become floats when they are subtracted from
         region, start, length = self.get(number)
         if not start <= pointer <= pointer + nbytes <= start + length:
             raise Refused(
@@ -77,6 +78,7 @@ class Registrations:
     def room(self, number: int, pointer: int, nbytes: int) -> MemorySlice:
         """As ``slice``, for a message of at most so many bytes: what lies past the end of the memory is cut off, with a warning."""
         _, start, length = self.get(number)
+        pointer, nbytes = int(pointer), int(nbytes)
         inside = start + length - pointer
         if start <= pointer and 0 < inside < nbytes:
             log.warning("recv: memory %d ends %d bytes before the %d that were asked for; a longer message will fail", number, nbytes - inside, nbytes)
@@ -84,7 +86,9 @@ class Registrations:
         return self.slice(number, pointer, nbytes)
 
     def describe(self, number: int, pointer: int, nbytes: int) -> bytes:
-        """The descriptor of registered memory."""
+        """The descriptor of registered memory, or by pointer where the id is 0."""
+        if number == 0:
+            return self.advertised(int(pointer), int(nbytes))
         return describe(self.slice(number, pointer, nbytes))
 
     def by_pointer(self, pointer: int, nbytes: int) -> Tuple[MemorySlice, List[MemoryRegion]]:
@@ -102,7 +106,7 @@ class Registrations:
         number = self._advertised.get(key)
         if number is None:
             number = self._advertised[key] = self.add(pointer, nbytes)
-        return self.describe(number, pointer, nbytes)
+        return describe(self.slice(number, pointer, nbytes))
 
     def _find(self, pointer: int, nbytes: int) -> Any:
         region = self._endpoint.covering(pointer, nbytes)
@@ -131,7 +135,7 @@ def remote(blob: Any, nbytes: int) -> RemoteMemory:
     data = bytes(blob)
     if len(data) != _BLOB.size:
         raise RuntimeError("a descriptor has %d bytes, this one has %d" % (_BLOB.size, len(data)))
-    return _decoded(data, nbytes)
+    return _decoded(data, int(nbytes))
 
 
 class XferDesc:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 from typing import Any, Callable, List, Optional, Sequence, Tuple, TypeVar
@@ -27,7 +28,7 @@ def fallible(failed: Any) -> Callable[[F], F]:
                 return call(self, *args, **kwargs)
             except _REASONS as e:
                 log.error("%s returns False: %s", call.__name__.lstrip("_"), e)
-                return failed
+                return copy.deepcopy(failed)
 
         return told  # type: ignore[return-value]
 
@@ -54,7 +55,8 @@ class Transfers:
     # --- advertised memory -----------------------------------------------------------------------------
 
     def advertise(self, *args: Any, **kwargs: Any) -> Tuple[bool, bytes]:
-        """``advertise(mr_id, ptr, size)``, or with ``conn_id`` before, as it was until May 2026: (ok, 64 bytes). Sends nothing."""
+        """``advertise(mr_id, ptr, size)``, or with ``conn_id`` before, as it was until May 2026: (ok, 64 bytes). Sends nothing.
+        An ``mr_id`` of 0, which no memory has, is memory that is not registered, as in ``advertise_ipc``: the first generation's scripts do that."""
         mr_id, ptr, size = _named(("mr_id", "ptr", "size"), args, kwargs)
         return self._advertise(mr_id, ptr, size)
 
@@ -138,7 +140,7 @@ class Transfers:
         """Sends a message: the k-th of a connection meets the peer's k-th ``recv`` of it. With ``meta``, as the first generation had it between
         GPUs of one host, it is a ``write``."""
         if meta is not None:
-            return self.write(conn_id, mr_id, ptr, size, meta)
+            return self.write(conn_id, mr_id, ptr, size, meta) if mr_id else self.write_ipc(conn_id, ptr, size, meta)
         return self._wait(self._send(conn_id, [self._memory.slice(mr_id, ptr, size)]))
 
     @fallible((False, 0))
