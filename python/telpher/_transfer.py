@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, Iterable, List, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, Iterable, List, Optional, Tuple, Union
 
 from . import _table
 from ._errors import Closed, Ended, Error, TimedOut
@@ -27,7 +27,7 @@ class Transfer:
     A transfer that is dropped goes on, but the regions that it uses are the caller's to keep: one that is closed ends it.
     """
 
-    __slots__ = ("_connection", "_handle", "_result", "_prepared", "_keep", "_callbacks", "__weakref__")
+    __slots__ = ("_connection", "_handle", "_result", "_prepared", "_keep", "_callbacks", "_overtaken", "__weakref__")
 
     def __init__(self, connection: Connection, word: int, keep: Any, prepared: bool = False):
         self._connection = connection
@@ -41,6 +41,7 @@ class Transfer:
             self._result = word
         else:
             self._handle = word
+            self._overtaken = 0  # ends that the callback thread will hear of, but whose callbacks have been called
             if prepared:
                 self._result = _IDLE
             _table.collect()
@@ -180,6 +181,14 @@ class Transfer:
             raise RuntimeError("only transfers of the prepare methods can be posted")
         if self._result is None:
             raise RuntimeError("this transfer is pending; wait for its end first")
+        if self._callbacks is not None:
+            # Of the posting before: the callback thread has not come to them yet.
+            with _watch_lock:
+                callbacks, self._callbacks = self._callbacks, None
+                if callbacks is not None:
+                    self._overtaken += 1
+            for fn in callbacks or ():
+                _call(fn, self)
         self._result = None
 
     def _posted(self, word: int) -> None:
@@ -277,23 +286,30 @@ def _tell() -> None:
     while not _stopping:
         count = calls.completions(request)
         for handle in handles[: max(count, 0)]:
-            with _watch_lock:
-                transfer = _watched.pop(handle, None)
-            if transfer is not None:
-                _ended(transfer)
-                del transfer
+            transfer, callbacks = _ended(handle)
+            for fn in callbacks:
+                _call(fn, transfer)
+            del transfer, callbacks
 
 
-def _ended(transfer: Transfer) -> None:
-    try:
-        if transfer._result is None:
-            transfer._poll()
-    except Exception:
-        _table.log().exception("the end of a transfer could not be read")
+def _ended(handle: int) -> Tuple[Any, List[Callback]]:
+    """Takes the end of a posting, under the lock: once it is released the transfer may be posted again, and this thread must not touch its result."""
     with _watch_lock:
+        transfer = _watched.pop(handle, None)
+        if transfer is None:
+            return None, []
+        if transfer._overtaken:
+            transfer._overtaken -= 1
+            if transfer._callbacks is not None:
+                _watched[handle] = transfer  # of a later posting
+            return None, []
+        try:
+            if transfer._result is None:
+                transfer._poll()
+        except Exception:
+            _table.log().exception("the end of a transfer could not be read")
         callbacks, transfer._callbacks = transfer._callbacks, None
-    for fn in callbacks or ():
-        _call(fn, transfer)
+        return transfer, callbacks or []
 
 
 def _call(fn: Callback, transfer: Transfer) -> None:

@@ -105,3 +105,12 @@ def test_prepared_transfers_call_back_for_each_posting(pair):
         end = threading.Event()
         write.post().add_done_callback(lambda _: end.set())
         assert end.wait(DEADLINE) and write.wait() == 4
+    # Posted again before the callback thread has come to the end before: each is called once, and after its own posting.
+    states = []
+    for i in range(200):
+        write.post().add_done_callback(lambda t, i=i: states.append((i, t.state)))
+        write.wait(DEADLINE)
+    until = threading.Event()
+    write.post().add_done_callback(lambda _: until.set())
+    assert until.wait(DEADLINE)
+    assert sorted(states) == [(i, "done") for i in range(200)]

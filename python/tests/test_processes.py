@@ -336,8 +336,10 @@ def test_eight_processes_in_full_mesh(script):
 
 def test_the_command(tmp_path):
     """The console script runs the same command as the launcher."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("TELPHER_")}
+    env["PYTHONPATH"] = os.path.dirname(os.path.dirname(telpher.__file__))
     done = subprocess.run(
-        [sys.executable, "-m", "telpher", "config"], env=dict(os.environ, PYTHONPATH=os.path.dirname(os.path.dirname(telpher.__file__))),
+        [sys.executable, "-m", "telpher", "config"], env=env,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=DEADLINE, cwd=tmp_path,
     )
     assert done.returncode == 0 and "TELPHER_LANES" in done.stdout and done.stderr == ""

@@ -26,7 +26,9 @@ public final class Settings {
                     new Tool(
                             "TELPHER_IGNORE_INSTALLED_JDK",
                             "launcher: 1 to use only the JDK that it fetches itself"),
-                    new Tool("TELPHER_NO_AOT", "launcher of the image: 1 for no start-up cache"));
+                    new Tool("TELPHER_NO_AOT", "image, Python package: 1 for no start-up cache"),
+                    new Tool("TELPHER_JARS", "Python package: folder with other jars"),
+                    new Tool("TELPHER_PYTHON", "tests: the interpreter for Python's"));
 
     /// What the engine's devices and transports go by. Where one is not set, NCCL's variable of the
     /// same meaning counts, `NCCL_` in place of `TELPHER_`.
