@@ -26,10 +26,11 @@ final class Progress implements Runnable {
 
     /// Where all processors are busy a look takes one from a thread that polls: 1000 a second on
     /// each side delay one in a hundred messages that take 3 us.
-    private static final int STEADY_LEASE_MILLIS = 4;
+    private static final int LONGEST_LEASE_MILLIS = 10;
 
-    /// A lease is steady when so many looks in a row have found it kept up.
-    private static final int STEADY_LOOKS = 64;
+    /// What has been polled for a time is left alone for this part of that time: nobody who stops
+    /// polling without a word stays undiscovered for longer.
+    private static final int PART_OF_LEASE = 64;
 
     private static final int TICK_MILLIS = 50;
     private static final int SLOW_TICK_MILLIS = 1000;
@@ -291,12 +292,12 @@ final class Progress implements Runnable {
     }
 
     private int leaseMillis() {
+        long now = platform.nanoTime();
+        long millis = LONGEST_LEASE_MILLIS;
         for (Watch watch : leased) {
-            if (watch.looks < STEADY_LOOKS) {
-                return LEASE_MILLIS;
-            }
+            millis = Math.min(millis, (now - watch.leasedSince) / PART_OF_LEASE / 1_000_000);
         }
-        return STEADY_LEASE_MILLIS;
+        return (int) Math.max(LEASE_MILLIS, millis);
     }
 
     private void takeAsked() {
@@ -351,7 +352,7 @@ final class Progress implements Runnable {
                 // Somebody polls: leave it to them.
                 watch.pollsSeen = connection.polls();
                 watch.condition = Watch.Condition.LEASED;
-                watch.looks = 0;
+                watch.leasedSince = now;
                 leased.add(watch);
                 active.remove(i);
             } else if (now - watch.quietSince >= connection.spinNanos() && watch.arm(sources)) {
@@ -394,7 +395,6 @@ final class Progress implements Runnable {
                 active.add(watch);
             } else {
                 watch.pollsSeen = polls;
-                watch.looks = Math.min(watch.looks + 1, STEADY_LOOKS);
             }
         }
     }

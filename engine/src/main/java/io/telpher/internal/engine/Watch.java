@@ -24,8 +24,8 @@ final class Watch {
 
     long pollsSeen = -1;
 
-    /// Looks that have found it polled, since it was leased.
-    int looks;
+    /// When its users were found polling it.
+    long leasedSince;
 
     long quietSince;
 
