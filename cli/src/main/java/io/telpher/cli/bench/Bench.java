@@ -36,7 +36,7 @@ final class Bench {
         this.table = table;
         this.json = json;
         this.progress = progress;
-        this.meter = new RowMeter(crew);
+        this.meter = new RowMeter(crew, options.warmUp());
         this.quiet = new Quiet(peers.present().isEmpty() ? 0 : options.patience());
     }
 

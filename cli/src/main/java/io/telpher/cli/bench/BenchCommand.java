@@ -141,6 +141,15 @@ public final class BenchCommand implements Callable<Integer> {
     private double seconds;
 
     @Option(
+            names = "--warm-up",
+            paramLabel = "S",
+            defaultValue = "5",
+            description =
+                    "Warms each operation up for S seconds at most. Default: 5; about 1 is used"
+                            + " where the JIT compiler comes to rest.")
+    private double warmUp;
+
+    @Option(
             names = "--listen",
             paramLabel = "FILE",
             arity = "0..1",
@@ -315,6 +324,7 @@ public final class BenchCommand implements Callable<Integer> {
                 ranks == null ? (traffic == Traffic.PAIR ? 2 : 4) : ranks,
                 rounds == null ? (compared ? 5 : 1) : positive("--rounds", rounds.toString()),
                 seconds,
+                warmUp,
                 patience,
                 rails,
                 background == null ? null : BenchOptions.Background.parse(background),

@@ -19,6 +19,7 @@ import org.jspecify.annotations.Nullable;
 /// @param ranks processes
 /// @param rounds how often everything is measured
 /// @param seconds how long each row is timed, 0 to fit everything into the budget
+/// @param warmUp seconds to spend at most on warming an operation up
 /// @param patience seconds to spend on waiting for other programs in comparisons
 /// @param rails network interfaces, by name or subnet
 /// @param background what runs beside the measured operations, or null
@@ -41,6 +42,7 @@ record BenchOptions(
         int ranks,
         int rounds,
         double seconds,
+        double warmUp,
         double patience,
         List<String> rails,
         @Nullable Background background,

@@ -81,7 +81,7 @@ final class Figures {
         while (next < total) {
             try (Crew crew = new Crew()) {
                 CrewFactory.fill(crew, options, null, cores, table);
-                RowMeter meter = new RowMeter(crew);
+                RowMeter meter = new RowMeter(crew, options.warmUp());
                 FigureRound round = null;
                 for (; next < total; next++) {
                     int number = 1 + next / shared.size();
@@ -175,7 +175,7 @@ final class Figures {
                 crew.add(process.control(), process);
             }
             crew.open(stage);
-            RowMeter meter = new RowMeter(crew);
+            RowMeter meter = new RowMeter(crew, options.warmUp());
             meter.warmUp(Op.WRITE, 1 << 20);
             Row row = meter.measure(new Case(Op.WRITE, 1 << 20, 1, 4), 4);
             json.row(row, 1, crew.pins());

@@ -16,23 +16,24 @@ final class RowMeter {
     private static final int CHECKED_IN_FLIGHT = 16;
     private static final int STREAM_MASK = 63;
 
-    /// Warming up goes on, for 5 s at most, as long as the compilers of this rank, which are those
+    /// Warming up goes on, within its limit, as long as the compilers of this rank, which are those
     /// of all ranks in kind, have worked for more than 10 of the last 300 ms.
-    private static final long LONGEST_WARM_UP = 5_000_000_000L;
-
-    private static final long LARGE = 1 << 20;
-    private static final int LARGE_PER_SMALL = 64;
     private static final long COMPILER_WATCH = 300_000_000L;
     private static final long COMPILER_AT_REST = 10;
+    private static final long LARGE = 1 << 20;
+    private static final int LARGE_PER_SMALL = 64;
     private static final CompilationMXBean COMPILATION = ManagementFactory.getCompilationMXBean();
 
     private final Crew crew;
+    private final long longestWarmUp;
     private final SplittableRandom random = new SplittableRandom();
     private final Set<Case> warm = new HashSet<>();
     private long round = 1;
 
-    RowMeter(Crew crew) {
+    /// @param warmUp seconds to spend at most on warming an operation up
+    RowMeter(Crew crew, double warmUp) {
         this.crew = crew;
+        longestWarmUp = (long) (warmUp * 1e9);
     }
 
     /// Lets the JIT compile what an operation needs, small and in chunks: longer when the JVM has
@@ -45,8 +46,8 @@ final class RowMeter {
         Case large = new Case(op, Math.min(largest, LARGE), 1, 1);
         double seconds = warm.add(large) ? 0.8 : 0.1;
         long start = System.nanoTime();
-        long end = start + (long) (seconds * 1e9);
-        long latest = start + LONGEST_WARM_UP;
+        long latest = start + longestWarmUp;
+        long end = Math.min(latest, start + (long) (seconds * 1e9));
         long compiled = COMPILATION.getTotalCompilationTime();
         long count = LARGE_PER_SMALL;
         while (System.nanoTime() < end) {

@@ -365,7 +365,8 @@ class BenchCommandTest {
                         "-cp",
                         System.getProperty("java.class.path"),
                         Main.class.getName(),
-                        "bench"));
+                        "bench",
+                        "--warm-up=0.05"));
         command.addAll(List.of(arguments));
         return command;
     }

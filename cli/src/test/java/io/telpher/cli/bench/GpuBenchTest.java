@@ -128,7 +128,7 @@ class GpuBenchTest {
         command.addAll(FakeGpus.jvmArguments(built));
         command.addAll(List.of("-cp", System.getProperty("java.class.path")));
         command.addAll(List.of(Main.class.getName(), "bench"));
-        command.addAll(List.of("--seconds=0.02", "--rounds=1", "--patience=0"));
+        command.addAll(List.of("--seconds=0.02", "--warm-up=0.05", "--rounds=1", "--patience=0"));
         command.addAll(List.of(arguments));
         return Tool.run(command, environment, 120);
     }

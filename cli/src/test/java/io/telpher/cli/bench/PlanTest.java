@@ -150,6 +150,7 @@ class PlanTest {
                 2,
                 1,
                 0,
+                5,
                 60,
                 List.of(),
                 null,
