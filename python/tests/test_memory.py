@@ -280,7 +280,7 @@ def test_memory_of_gpus_on_a_fake_driver(script):
     """Pointers, streams and copies of device memory, with the driver that the engine's tests build."""
     folder = os.environ.get("FAKE_GPU_FOLDER") or os.path.join(PACKAGE, "..", "engine", "target", "fake-gpu")
     if not os.path.exists(os.path.join(folder, "libcuda.so.1")):
-        pytest.skip("no fake GPU: the engine's tests build it (./telpher test -pl engine -Dtest=GpuContractTest)")
+        pytest.skip("no fake GPU: the engine's tests build it (./telpher test -pl engine -Dtest=CudaAbiTest)")
     libraries = {"cuda": "libcuda.so.1", "nvml": "libnvidia-ml.so.1", "nvrtc": "libnvrtc.so"}
     options = ["-Dtelpher.%s.library=%s" % (name, os.path.abspath(os.path.join(folder, file))) for name, file in libraries.items()]
     done = script(

@@ -19,8 +19,7 @@ _MODULES = {"uccl": ("uccl", "uccl.p2p")}
 def install(library: str = "uccl") -> None:
     """From now on ``import uccl`` in this process gives Telpher's. One that was imported before is replaced, with a warning.
 
-    Children that were forked have it; those that start a new interpreter (``spawn``) call this themselves, or have the folder of
-    ``telpher.compat.path`` in their PYTHONPATH, as those of a script that ``python -m telpher.compat`` runs.
+    Child processes that start a new interpreter (``spawn``) call this themselves; forked ones have it.
     """
     if library not in _MODULES:
         raise ValueError("%r cannot be stood in for; there is %s" % (library, ", ".join(_MODULES)))

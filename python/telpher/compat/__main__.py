@@ -1,4 +1,4 @@
-"""``python -m telpher.compat uccl SCRIPT ARGS...``: runs a script, and the interpreters that it starts, with ``uccl`` being Telpher's."""
+"""``python -m telpher.compat uccl SCRIPT ARGS...``: runs a script with ``uccl`` being Telpher's."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ def main() -> None:
         sys.exit("usage: python -m telpher.compat {%s} SCRIPT ARGS..." % ",".join(_MODULES))
     install(sys.argv[1])
     del sys.argv[:2]
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "path")
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
     sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
     runpy.run_path(sys.argv[0], run_name="__main__")
 
