@@ -66,11 +66,9 @@ record Setting(TestPath path, Place place) {
                 ParameterDeclarations parameters, ExtensionContext context) {
             In in = context.getRequiredTestClass().getAnnotation(In.class);
             List<Place> places = List.of(in == null ? Place.values() : in.value());
-            boolean onDevices = context.getTags().contains("rdma");
             boolean onGpus = context.getTags().contains(FakeGpu.TAG);
             return Arrays.stream(TestPath.values())
                     .filter(path -> path.isOnGpus() == onGpus)
-                    .filter(path -> !onDevices || path == TestPath.VERBS)
                     .filter(path -> ONLY.isEmpty() || ONLY.equals(path.path()))
                     .flatMap(
                             path ->
