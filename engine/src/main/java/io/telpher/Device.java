@@ -43,6 +43,8 @@ public record Device(String runtime, UUID uuid, String pciAddress, String name) 
 
     @Override
     public String toString() {
-        return "%s (%s, %s)".formatted(name, pciAddress, uuid);
+        return pciAddress.isEmpty()
+                ? "%s (%s)".formatted(name, uuid)
+                : "%s (%s, %s)".formatted(name, pciAddress, uuid);
     }
 }

@@ -99,11 +99,11 @@ class GpuProbeTest {
     /// Staged until the child has ended; the next process knows at once.
     @Test
     void goodPairsAreUsedAfterATrial() throws IOException {
-        String first = writeUntil("cuda-cumem", "a child process tries it", 60, Map.of());
+        String first = writeUntil("cuda-cumem", "a child process tries", 60, Map.of());
         assertThat(first).doesNotContain("does not work");
         assertThat(kept()).containsExactly("good");
         String second = writeUntil("cuda-cumem", "", 60, Map.of());
-        assertThat(second).doesNotContain("a child process tries it");
+        assertThat(second).doesNotContain("a child process tries");
     }
 
     @Test

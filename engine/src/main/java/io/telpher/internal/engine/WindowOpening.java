@@ -94,7 +94,7 @@ final class WindowOpening {
         }
         slot.refusing.add(by);
         connection.note(
-                "path %s by %s: a child process tries it with %s; by frames meanwhile"
+                "path %s: a child process tries %s with %s; by frames meanwhile"
                         .formatted(path, by, of));
         CompletableFuture<Void> unused =
                 trial.thenAccept(
