@@ -38,10 +38,10 @@ import org.junit.jupiter.params.provider.ValueSource;
 class GpuStagingTest {
     private static final byte[] SECRET = "0123456789abcdef".getBytes(US_ASCII);
     private static final int MIB = 1 << 20;
-    private static final int SIZE = 8 * MIB;
+    private static final int SIZE = 16 * MIB;
 
-    /// Of one way: frames of half a MiB.
-    private static final int FRAMES = 2 * SIZE / MIB;
+    /// Of one way: frames of a MiB.
+    private static final int FRAMES = SIZE / MIB;
 
     @BeforeAll
     static void checkDriver() {
@@ -82,7 +82,7 @@ class GpuStagingTest {
         }
     }
 
-    /// Two copies for each half MiB, and many of them at the same time: more than one would be
+    /// Two copies for each MiB, and many of them at the same time: more than one would be
     /// seen if each frame's were waited for.
     @ParameterizedTest
     @EnumSource(names = {"CUDA_TCP", "CUDA_RING"})
