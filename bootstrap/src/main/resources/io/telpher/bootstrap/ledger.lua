@@ -150,7 +150,7 @@ function operations.changes(instance, after)
     local mine = redis.call('HGET', state, 'instance')
     local revision = tonumber(redis.call('HGET', state, 'revision') or 0)
     after = tonumber(after)
-    if instance ~= mine or after > revision then return snapshot(mine, revision) end
+    if instance ~= mine or after < 0 or after > revision then return snapshot(mine, revision) end
     local answer = {'events'}
     if after == revision then return answer end
     for _, change in ipairs(redis.call('XRANGE', changes, string.format('%.0f-0', after + 1), '+')) do
