@@ -129,7 +129,7 @@ record Offer(
         }
     }
 
-    /// Tells the acceptor that this side can receive.
+    /// Tells the other side that this one can receive; the acceptor echoes it.
     static void sendReady(Channel channel, Deadline deadline) {
         channel.send(READY.clone(), deadline);
     }

@@ -48,6 +48,9 @@ final class Setup {
             checkLinkLayer(answer, here.rail());
             rings.connect(answer);
             Offer.sendReady(stream, deadline);
+            // Without the echo a peer that gave up meanwhile would not be noticed: what is sent
+            // into a stream that the other end has closed is not refused.
+            Offer.awaitReady(stream, deadline);
             done = true;
             return new Connected(rings, answer);
         } finally {
@@ -82,6 +85,7 @@ final class Setup {
             rings.connect(offer);
             rings.offer(offer.gid()).send(stream, deadline);
             Offer.awaitReady(stream, deadline);
+            Offer.sendReady(stream, deadline);
             done = true;
             return new Connected(rings, offer);
         } catch (TelpherException.NativeFailure | TelpherException.Unsupported e) {
