@@ -185,7 +185,7 @@ public final class VerbsDevices {
                 attr.get(JAVA_BYTE, ATTR_PHYS_PORT_CNT) & 0xff);
     }
 
-    /// The descriptor that is readable while [VerbsEvents#tryGet] has an event. It belongs to the
+    /// The descriptor that is readable while [VerbsEvents] has an event. It belongs to the
     /// context.
     public static int asyncDescriptor(long context) {
         return struct(context, CONTEXT_ASYNC_FD + 4).get(JAVA_INT, CONTEXT_ASYNC_FD);
