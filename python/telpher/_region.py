@@ -125,7 +125,8 @@ class MemoryRegion:
         exporter = None if self._exported is None else self._exported()
         if exporter is None:
             exporter = (ctypes.c_ubyte * self.nbytes).from_address(self.address)
-            exporter.region = self  # arrays keep the region alive
+            exporter.region = self  # arrays keep the region alive,
+            exporter.owner = self._owner  # and the memory, which a closed region lets go
             self._exported = weakref.ref(exporter)
         view = memoryview(exporter).cast("B")
         return view.toreadonly() if self._readonly else view

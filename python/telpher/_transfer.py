@@ -285,7 +285,11 @@ def _tell() -> None:
     request = _table.TRIPLE.pack(_HOUR, ctypes.addressof(handles), room)
     while not _stopping:
         count = calls.completions(request)
-        for handle in handles[: max(count, 0)]:
+        if count < 0:
+            _table.log().error("the ends of transfers could not be read: %s", _table.take_failure(count)[0])
+            time.sleep(0.1)
+            continue
+        for handle in handles[:count]:
             transfer, callbacks = _ended(handle)
             for fn in callbacks:
                 _call(fn, transfer)
@@ -315,7 +319,7 @@ def _ended(handle: int) -> Tuple[Any, List[Callback]]:
 def _call(fn: Callback, transfer: Transfer) -> None:
     try:
         fn(transfer)
-    except Exception:
+    except BaseException:  # SystemExit too: the thread has other callbacks to call
         _table.log().exception("a callback of %r failed", transfer)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sys
 import threading
 
 import pytest
@@ -71,6 +72,7 @@ def test_callbacks(pair, caplog):
         receive = pair.ba.receive(bytearray(4), tag=1)
         receive.add_done_callback(note)
         receive.add_done_callback(fail)
+        receive.add_done_callback(lambda _: sys.exit(1))
         receive.add_done_callback(note)
         failing = pair.ba.receive(bytearray(4), tag=2, deadline=0.1)
         failing.add_done_callback(note)
@@ -78,7 +80,7 @@ def test_callbacks(pair, caplog):
         pair.ab.send(b"four", tag=1).wait(DEADLINE)
         assert end.wait(DEADLINE)
     assert sorted(called) == ["done", "done", "timed_out"] and threads == {"telpher-callbacks"}
-    assert "ZeroDivisionError" in caplog.text
+    assert "ZeroDivisionError" in caplog.text and "SystemExit" in caplog.text
     receive.add_done_callback(note)
     assert called[-1] == "done" and threading.current_thread().name in threads
 

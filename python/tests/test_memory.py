@@ -2,8 +2,10 @@
 
 import array
 import ctypes
+import gc
 import mmap
 import os
+import weakref
 
 import pytest
 import telpher
@@ -83,6 +85,21 @@ def test_random_strides(tcp_pair):
         target = np.zeros(source.shape, "u2")
         moved(tcp_pair, source, target)
         assert (target == source).all(), (axes, cut)
+
+
+def test_arrays_over_a_region_keep_registered_memory_after_its_close(tcp_pair):
+    memory = np.zeros(1 << 20, "u1")
+    freed = weakref.ref(memory)
+    region = tcp_pair.a.register(memory)
+    over = region.numpy()
+    del memory
+    region.close()
+    gc.collect()
+    assert freed() is not None
+    over[:] = 7
+    del over, region
+    gc.collect()
+    assert freed() is None
 
 
 def test_views_of_a_registered_array_need_no_registration(tcp_pair):
