@@ -74,7 +74,7 @@ final class Device implements AutoCloseable {
 
     /// Ports and GIDs as they are now.
     ///
-    /// @param remarks gets a line for each port that is left out
+    /// @param remarks gets a line for each port that is left out, such as one that cannot be asked
     List<Rail> rails(IbSettings settings, List<String> remarks) {
         List<Rail> rails = new ArrayList<>();
         for (int number = 1; number <= attributes.ports(); number++) {
@@ -82,41 +82,50 @@ final class Device implements AutoCloseable {
                 remarks.add("%s/%d: not among the ports to use".formatted(name, number));
                 continue;
             }
-            VerbsPorts.Attributes port = provider.port(context, number);
-            if (port.state() != VerbsPorts.IBV_PORT_ACTIVE) {
-                remarks.add("%s/%d: not active".formatted(name, number));
-                continue;
-            }
-            boolean ethernet = port.linkLayer() == VerbsPorts.IBV_LINK_LAYER_ETHERNET;
-            List<VerbsPorts.Gid> gids =
-                    Gids.usable(provider.gids(context, number), ethernet, settings.gidIndex());
-            if (gids.isEmpty()) {
-                remarks.add(
-                        "%s/%d: no %s GID%s%s"
-                                .formatted(
-                                        name,
-                                        number,
-                                        ethernet ? "RoCE v2" : "InfiniBand",
-                                        settings.gidIndex() < 0
-                                                ? ""
-                                                : " at index " + settings.gidIndex(),
-                                        ethernet ? "; give its interface an address" : ""));
-            }
-            for (VerbsPorts.Gid gid : gids) {
-                rails.add(
-                        new Rail(
-                                name,
-                                number,
-                                ethernet,
-                                gid.gid(),
-                                gid.index(),
-                                provider.prefix(gid),
-                                port.lid(),
-                                port.activeMtu(),
-                                Speeds.mbps(port.width(), port.speed())));
+            try {
+                addRails(number, settings, rails, remarks);
+            } catch (TelpherException.NativeFailure e) {
+                // Of this device alone: other ones and other transports go on.
+                remarks.add("%s/%d: %s".formatted(name, number, e.getMessage()));
             }
         }
         return rails;
+    }
+
+    private void addRails(int number, IbSettings settings, List<Rail> rails, List<String> remarks) {
+        VerbsPorts.Attributes port = provider.port(context, number);
+        if (port.state() != VerbsPorts.IBV_PORT_ACTIVE) {
+            remarks.add("%s/%d: not active".formatted(name, number));
+            return;
+        }
+        boolean ethernet = port.linkLayer() == VerbsPorts.IBV_LINK_LAYER_ETHERNET;
+        List<VerbsPorts.Gid> gids =
+                Gids.usable(provider.gids(context, number), ethernet, settings.gidIndex());
+        if (gids.isEmpty()) {
+            remarks.add(
+                    "%s/%d: no %s GID%s%s"
+                            .formatted(
+                                    name,
+                                    number,
+                                    ethernet ? "RoCE v2" : "InfiniBand",
+                                    settings.gidIndex() < 0
+                                            ? ""
+                                            : " at index " + settings.gidIndex(),
+                                    ethernet ? "; give its interface an address" : ""));
+        }
+        for (VerbsPorts.Gid gid : gids) {
+            rails.add(
+                    new Rail(
+                            name,
+                            number,
+                            ethernet,
+                            gid.gid(),
+                            gid.index(),
+                            provider.prefix(gid),
+                            port.lid(),
+                            port.activeMtu(),
+                            Speeds.mbps(port.width(), port.speed())));
+        }
     }
 
     /// Registers memory of this process.
