@@ -304,8 +304,8 @@ def _ended(handle: int) -> Tuple[Any, List[Callback]]:
             return None, []
         if transfer._overtaken:
             transfer._overtaken -= 1
-            if transfer._callbacks is not None:
-                _watched[handle] = transfer  # of a later posting
+            if transfer._overtaken or transfer._callbacks is not None:
+                _watched[handle] = transfer  # more ends are to come
             return None, []
         try:
             if transfer._result is None:

@@ -98,6 +98,28 @@ def test_a_callback_may_use_the_engine(pair):
     assert receive.wait(DEADLINE) == 4 and back == b"pong" and end.wait(DEADLINE)
 
 
+def test_a_callback_thread_that_lags_loses_no_end(tcp_pair):
+    target = tcp_pair.b.allocate(4)
+    write = tcp_pair.ab.prepare_write(b"four", target.remote)
+    lags, goes_on, caught_up, until = (threading.Event() for _ in range(4))
+    slow = tcp_pair.ba.receive(bytearray(4))
+    slow.add_done_callback(lambda _: (lags.set(), goes_on.wait(DEADLINE)))
+    tcp_pair.ab.send(b"slow").wait(DEADLINE)
+    assert lags.wait(DEADLINE)
+    called = []
+    for i in range(3):
+        write.post().add_done_callback(lambda _, i=i: called.append(i))
+        write.wait(DEADLINE)
+    write.post()
+    last = tcp_pair.ba.receive(bytearray(4))
+    last.add_done_callback(lambda _: caught_up.set())
+    tcp_pair.ab.send(b"last").wait(DEADLINE)
+    goes_on.set()
+    assert caught_up.wait(DEADLINE)
+    write.add_done_callback(lambda _: until.set())
+    assert until.wait(DEADLINE) and called == [0, 1, 2]
+
+
 def test_prepared_transfers_call_back_for_each_posting(pair):
     target = pair.b.allocate(4)
     write = pair.ab.prepare_write(b"four", target.remote)
