@@ -1,5 +1,6 @@
 package io.telpher.cli;
 
+import static java.nio.charset.StandardCharsets.ISO_8859_1;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
@@ -13,6 +14,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -39,6 +41,29 @@ class ImageLauncherTest {
         java("");
         environment.put("HOME", home.toString());
         environment.put("PATH", "/usr/local/bin:/usr/bin:/bin");
+    }
+
+    /// What a start left behind to make a cache would write into the folder while it is deleted.
+    @AfterEach
+    void stopMakingCaches() {
+        await().atMost(Duration.ofSeconds(60))
+                .until(
+                        () -> {
+                            List<ProcessHandle> makers =
+                                    ProcessHandle.allProcesses().filter(this::isOurs).toList();
+                            makers.forEach(ProcessHandle::destroyForcibly);
+                            return makers.isEmpty();
+                        });
+    }
+
+    private boolean isOurs(ProcessHandle process) {
+        try {
+            return Files.readString(
+                            Path.of("/proc", Long.toString(process.pid()), "environ"), ISO_8859_1)
+                    .contains("HOME=" + home + "\0");
+        } catch (IOException e) {
+            return false; // it has ended, or belongs to somebody else
+        }
     }
 
     @Test

@@ -101,7 +101,7 @@ record Outcome(
     /// Checks that the transfer is done.
     Outcome assertDone() {
         if (error != null) {
-            throw new AssertionError("the transfer ended as " + state, error);
+            throw new AssertionError("the transfer ended as %s: %s".formatted(state, error), error);
         }
         assertThat(state).isEqualTo(TransferState.DONE);
         return this;
