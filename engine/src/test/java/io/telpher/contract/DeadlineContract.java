@@ -251,6 +251,51 @@ abstract class DeadlineContract extends Contract {
         }
     }
 
+    /// The peer could not be asked whether its message had begun: it finds out by itself, and its
+    /// next one meets the next receive.
+    @Test
+    void aMessageForAReceiveThatLostItsRegionIsTakenBack() {
+        region("target", Kind.TELPHER, SIZE);
+        remote("source", Kind.TELPHER, SIZE);
+        for (int round = 0; round < Scale.count(3); round++) {
+            long tag = 400L + round;
+            long seed = random.nextLong();
+            MemoryRegion closing = here.endpoint().allocate(SIZE);
+            Transfer lost = connection().receive(tag, closing.all());
+            peer.fill("source", 0, SIZE, seed);
+            CompletableFuture<Boolean> sending =
+                    peer.begin(
+                            self -> {
+                                sleep(100); // it ends while the process stands still
+                                self.keep(
+                                        "send",
+                                        self.connection().send(tag, self.region("source").all()));
+                                if (self.outcome("send").state() == TransferState.CANCELLED) {
+                                    self.keep(
+                                            "send",
+                                            self.connection()
+                                                    .send(tag, self.region("source").all()));
+                                }
+                            });
+            sleep(50);
+            process().stop();
+            closing.close();
+            Outcome outcome = Outcome.of(lost);
+            here.fill("target", 0, SIZE, STALE);
+            boolean isNext = outcome.state() != TransferState.DONE; // it was sent before the stop
+            Transfer receive =
+                    isNext ? connection().receive(tag, here.slice("target", 0, SIZE)) : lost;
+            process().go();
+            Peer.result(sending);
+            peer.outcome("send").assertDone(SIZE);
+            Outcome.of(receive).assertDone(SIZE);
+            if (isNext) {
+                outcome.assertError(TelpherException.StaleRegion.class);
+                here.check("target", 0, SIZE, seed);
+            }
+        }
+    }
+
     /// Whether the other side can store into such memory by itself.
     private boolean isReachable(Kind kind) {
         return setting.path() == TestPath.CMA

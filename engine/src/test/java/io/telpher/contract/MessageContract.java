@@ -297,7 +297,7 @@ abstract class MessageContract extends Contract {
     void aReceiveWhoseRegionClosedLeavesTheTagInOrder(int size) {
         region("target", Kind.TELPHER, MIB);
         remote("source", Kind.TELPHER, MIB);
-        for (int round = 0; round < Scale.count(10); round++) {
+        for (int round = 0; round < Scale.count(4); round++) {
             MemoryRegion closing = here.endpoint().allocate(size);
             Transfer closed = connection().receive(5, closing.all());
             sleep(random.nextInt(3));

@@ -259,7 +259,9 @@ final class OneSided {
                 } else {
                     outbound.advanceWrite(op);
                 }
-            } else if (result == Direct.NO_WINDOW || result == Direct.NOT_OPEN) {
+            } else if (result == Direct.NO_WINDOW
+                    || result == Direct.NOT_OPEN
+                    || isReceiveGone(op, result)) {
                 op.path = connection.lanes.path();
                 if (op.kind == Operation.Kind.SEND) {
                     matcher.notStored(op);
@@ -286,6 +288,12 @@ final class OneSided {
         } finally {
             lock.unlock();
         }
+    }
+
+    /// The receive that a message was to be stored into has lost its region. What becomes of the
+    /// message is the receive's to say: its frames find out.
+    private boolean isReceiveGone(Operation op, int result) {
+        return op.kind == Operation.Kind.SEND && result == Connection.STALE && !connection.isOver();
     }
 
     /// Opens what an operation needs, then carries it out. Opening asks the peer, who may not
