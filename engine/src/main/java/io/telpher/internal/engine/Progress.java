@@ -30,7 +30,7 @@ final class Progress implements Runnable {
 
     /// What has been polled for a time is left alone for this part of that time: nobody who stops
     /// polling without a word stays undiscovered for longer.
-    private static final int PART_OF_LEASE = 64;
+    private static final int PART_OF_LEASE = 16;
 
     private static final int TICK_MILLIS = 50;
     private static final int SLOW_TICK_MILLIS = 1000;
