@@ -19,7 +19,11 @@ final class IdleMeter implements AutoCloseable {
             List.of("-Xms96m", "-Xmx96m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC");
 
     private static final Duration PATIENCE = Duration.ofSeconds(20);
-    private static final long WATCH_NANOS = 4_000_000_000L;
+
+    /// The clock has steps of 10 ms.
+    private static final long WATCH_NANOS = 5_000_000_000L;
+
+    private static final int WATCHES = 5;
     private static final CompilationMXBean COMPILATION = ManagementFactory.getCompilationMXBean();
 
     private final List<Endpoint> endpoints = new ArrayList<>();
@@ -101,11 +105,7 @@ final class IdleMeter implements AutoCloseable {
         settle();
         long heapAfter = heap();
         long proportionalAfter = proportional();
-        awaitCompiler();
-        long cpu = CpuClock.nanos();
-        long start = System.nanoTime();
-        sleep(WATCH_NANOS);
-        double share = (double) (CpuClock.nanos() - cpu) / (System.nanoTime() - start);
+        double share = idleShare();
         int more = Math.max(1, count - 1);
         return Message.of("idled")
                 .with("cpu", share)
@@ -119,14 +119,21 @@ final class IdleMeter implements AutoCloseable {
         connections.add(endpoint.connect(EndpointAddress.parse(address), PATIENCE));
     }
 
-    /// What was run a moment ago is still being compiled, which is not what idling costs.
-    private static void awaitCompiler() {
-        long before;
-        int rounds = 0;
-        do {
-            before = COMPILATION.getTotalCompilationTime();
-            sleep(500_000_000);
-        } while (COMPILATION.getTotalCompilationTime() != before && ++rounds < 10);
+    /// What was run a moment ago is still being compiled, which is not what idling costs: watches
+    /// until the compiler had nothing to do meanwhile, or for the last time.
+    ///
+    /// @return processor time of this process by time
+    private static double idleShare() {
+        for (int round = 1; ; round++) {
+            long compiled = COMPILATION.getTotalCompilationTime();
+            long cpu = CpuClock.nanos();
+            long start = System.nanoTime();
+            sleep(WATCH_NANOS);
+            double share = (double) (CpuClock.nanos() - cpu) / (System.nanoTime() - start);
+            if (COMPILATION.getTotalCompilationTime() == compiled || round == WATCHES) {
+                return share;
+            }
+        }
     }
 
     private static void settle() {
