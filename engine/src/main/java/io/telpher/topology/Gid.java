@@ -56,12 +56,23 @@ public record Gid(int index, Type type, String address) {
         }
     }
 
-    /// @return the one to use where nobody names an index: on InfiniBand the first; on Ethernet one
-    ///     for RoCE v2, IPv4 before global IPv6 before link-local. Never one for RoCE v1
-    static Optional<Gid> best(List<Gid> gids) {
-        return gids.stream()
-                .filter(gid -> gid.type != Type.ROCE_V1)
-                .min(Comparator.comparingInt(Gid::rank).thenComparingInt(Gid::index));
+    /// Which GIDs of one port are used where nobody names an index: that is an accident of the
+    /// order in which addresses were configured.
+    ///
+    /// @param gids those of the port
+    /// @return best first: on InfiniBand the first one alone; on Ethernet those for RoCE v2, IPv4
+    ///     before global IPv6, and link-local ones where there is nothing else. None for RoCE v1
+    public static List<Gid> usable(List<Gid> gids) {
+        List<Gid> fit =
+                gids.stream()
+                        .filter(gid -> gid.type != Type.ROCE_V1)
+                        .sorted(Comparator.comparingInt(Gid::rank).thenComparingInt(Gid::index))
+                        .toList();
+        if (fit.isEmpty() || fit.getFirst().type == Type.INFINIBAND) {
+            return fit.stream().limit(1).toList();
+        }
+        boolean onlyLocal = fit.getFirst().linkLocal();
+        return fit.stream().filter(gid -> onlyLocal || !gid.linkLocal()).toList();
     }
 
     private int rank() {

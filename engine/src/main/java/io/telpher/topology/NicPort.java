@@ -66,10 +66,10 @@ public record NicPort(
         return (mbps == 0 ? UNKNOWN_MBPS : mbps) / 8000.0;
     }
 
-    /// @return the GID by which the port is used unless a setting names another one: on InfiniBand
-    ///     the first; on Ethernet one for RoCE v2, IPv4 before global IPv6 before link-local
+    /// @return the GID by which the port is used unless a setting names another one: the best of
+    ///     [Gid#usable]
     public Optional<Gid> gid() {
-        return Gid.best(gids);
+        return Gid.usable(gids).stream().findFirst();
     }
 
     @Override

@@ -119,6 +119,13 @@ class RailsTest {
         assertThat(Gids.usable(List.of(local, old), true, -1)).containsExactly(local);
         assertThat(Gids.usable(all, true, 0)).containsExactly(local);
         assertThat(Gids.usable(all, true, 1)).as("v1 is never used").isEmpty();
+        VerbsPorts.Gid first =
+                new VerbsPorts.Gid(1, 0, VerbsPorts.IBV_GID_TYPE_IB, 0, gid("fe80::5:1"));
+        VerbsPorts.Gid alias =
+                new VerbsPorts.Gid(1, 1, VerbsPorts.IBV_GID_TYPE_IB, 0, gid("fd00::5:1"));
+        assertThat(Gids.usable(List.of(first, alias), false, -1))
+                .as("InfiniBand's own comes first, whatever its prefix")
+                .containsExactly(first);
     }
 
     @Test
