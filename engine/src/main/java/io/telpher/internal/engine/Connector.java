@@ -230,10 +230,7 @@ final class Connector {
             return mine.result.getNow(null);
         }
         Handshake.go(channel, deadline);
-        Link link =
-                dialler.checked(
-                        by.by().link(channel, Role.INITIATOR, found.address().peer(), deadline),
-                        found.capabilities());
+        Link link = dialler.link(by, channel, found, deadline);
         ConnectionCore connection =
                 create(id, found.address(), found.capabilities(), link, Role.INITIATOR);
         connection.add(link, 0, by.route().text() + ": chosen");

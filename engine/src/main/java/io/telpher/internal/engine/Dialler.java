@@ -7,6 +7,7 @@ import io.telpher.internal.wire.Handshake;
 import io.telpher.spi.Channel;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.Link;
+import io.telpher.spi.Role;
 import io.telpher.spi.Route;
 import io.telpher.spi.TransportEndpoint;
 import java.time.Duration;
@@ -95,6 +96,21 @@ final class Dialler {
                 ownAddress(),
                 endpoint.platform().random(),
                 deadline.or(HANDSHAKE));
+    }
+
+    /// Turns a channel whose other end has answered into a link. A peer that stalls now costs this
+    /// way to it, not the whole time that connecting may take.
+    ///
+    /// @param found who answered
+    Link link(Dialled by, Channel channel, Handshake.Welcome found, Deadline deadline) {
+        return checked(
+                by.by()
+                        .link(
+                                channel,
+                                Role.INITIATOR,
+                                found.address().peer(),
+                                deadline.or(HANDSHAKE)),
+                found.capabilities());
     }
 
     /// Lets the frames of a new link carry checksums, if that is what its two ends want.

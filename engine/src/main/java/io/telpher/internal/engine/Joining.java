@@ -6,7 +6,6 @@ import io.telpher.internal.wire.Handshake;
 import io.telpher.spi.Channel;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.PeerAddress;
-import io.telpher.spi.Role;
 import java.time.Duration;
 import java.util.Queue;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -159,9 +158,7 @@ final class Joining {
                             channel,
                             deadline);
             connection.add(
-                    dialler.checked(
-                            by.by().link(channel, Role.INITIATOR, found.address().peer(), deadline),
-                            found.capabilities()),
+                    dialler.link(by, channel, found, deadline),
                     lane,
                     by.route().text() + ": joined as lane " + lane);
         } catch (Handshake.Refused e) {
