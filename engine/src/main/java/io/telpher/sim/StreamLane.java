@@ -244,21 +244,6 @@ final class StreamLane implements Lane {
     }
 
     @Override
-    public boolean confirmsNatively() {
-        return false;
-    }
-
-    @Override
-    public void confirm(long sequence) {
-        throw new UnsupportedOperationException("streams confirm by frames");
-    }
-
-    @Override
-    public long confirmed() {
-        throw new UnsupportedOperationException("streams confirm by frames");
-    }
-
-    @Override
     public int descriptor() {
         return end.descriptor();
     }

@@ -71,6 +71,14 @@ public interface Lane extends AutoCloseable {
     /// Hands everything taken so far to the link as far as it goes.
     int flush();
 
+    /// Looks whether everything that [#flush] has handed over arrives even when the lane is closed
+    /// now, if the link works. Any thread.
+    ///
+    /// @return true where the system sees to that; else it may take a [#poll] to come true
+    default boolean isDrained() {
+        return true;
+    }
+
     /// Copies what is left of an owner's payload into the lane's own memory, so that the owner's is
     /// not read any more.
     void releaseOutbound(Object owner);
@@ -85,14 +93,20 @@ public interface Lane extends AutoCloseable {
 
     /// @return whether [#confirm] tells the peer by itself what was applied; else the engine sends
     ///     frames for that
-    boolean confirmsNatively();
+    default boolean confirmsNatively() {
+        return false;
+    }
 
     /// Tells the peer that all frames up to this number were applied. Only when
     /// [#confirmsNatively()].
-    void confirm(long sequence);
+    default void confirm(long sequence) {
+        throw new UnsupportedOperationException(path() + " lanes confirm by frames");
+    }
 
-    /// @return what the peer's lane passed to [#confirm] last
-    long confirmed();
+    /// @return what the peer's lane passed to [#confirm] last. Only when [#confirmsNatively()].
+    default long confirmed() {
+        throw new UnsupportedOperationException(path() + " lanes confirm by frames");
+    }
 
     /// @return a descriptor that becomes readable when [#poll] has work or the lane died, once
     ///     [#park] returned true

@@ -152,6 +152,11 @@ final class CheckedLane implements Lane {
     }
 
     @Override
+    public boolean isDrained() {
+        return lane.isDrained();
+    }
+
+    @Override
     public void releaseOutbound(Object owner) {
         // What is sent was copied.
     }

@@ -484,7 +484,8 @@ final class LaneKeeper {
         }
         if (!s.closed) {
             if (s.death == null) {
-                s.death = "the peer gave it up";
+                String why = s.lane.failure();
+                s.death = why == null ? "the peer gave it up" : why;
             }
             s.dead = true;
         }

@@ -83,6 +83,16 @@ final class Lanes {
         return true;
     }
 
+    /// Whether closing the lanes now keeps nothing from the peer that they have taken.
+    boolean isDrained() {
+        for (LaneState s : all) {
+            if (!s.dead && !s.lane.isDrained()) {
+                return false;
+            }
+        }
+        return true;
+    }
+
     /// Whether some lane waits for its link to drain.
     boolean isBlocked() {
         for (LaneState s : all) {

@@ -21,6 +21,9 @@ import org.jspecify.annotations.Nullable;
 /// The states are guarded by `this`, which is held for a few instructions and within which nothing
 /// else is taken; [#fail] may be called with tokens or the lock.
 final class Undertaker {
+    /// The part of the drain limit for which a link that takes nothing holds up a goodbye.
+    private static final int PART_FOR_DRAINING = 4;
+
     private final ConnectionCore connection;
     private final SpinLock lock;
     private final Lanes lanes;
@@ -190,8 +193,21 @@ final class Undertaker {
             } while (!deadline.passed()
                     && failure == null
                     && (lanes.isBlocked() || outbound.hasControl()));
+            awaitDrained();
         } finally {
             leaving = null;
+        }
+    }
+
+    /// Some lanes keep what they have taken when they are closed early, the goodbye too. On a link
+    /// that works this takes some microseconds.
+    private void awaitDrained() {
+        Deadline deadline =
+                connection.platform.in(
+                        connection.endpoint().options().drainLimit().dividedBy(PART_FOR_DRAINING));
+        for (int round = 0; !lanes.isDrained() && failure == null && !deadline.passed(); round++) {
+            int unused = connection.turn(); // tells the lane what has been sent
+            connection.platform.pause(round);
         }
     }
 

@@ -94,6 +94,20 @@ public final class VerbsEvents {
         }
     }
 
+    /// Whether after an event of this type its queue pair, completion queue or device is of no use
+    /// any more.
+    public static boolean isFatal(int type) {
+        return switch (type) {
+            case IBV_EVENT_CQ_ERR,
+                    IBV_EVENT_QP_FATAL,
+                    IBV_EVENT_QP_REQ_ERR,
+                    IBV_EVENT_QP_ACCESS_ERR,
+                    IBV_EVENT_DEVICE_FATAL ->
+                    true;
+            default -> false;
+        };
+    }
+
     /// Whether an event of this type is about a port.
     public static boolean isPorts(int type) {
         return switch (type) {

@@ -71,21 +71,6 @@ final class TcpLane implements Lane {
     }
 
     @Override
-    public boolean confirmsNatively() {
-        return false;
-    }
-
-    @Override
-    public void confirm(long sequence) {
-        throw new UnsupportedOperationException("tcp lanes confirm by frames");
-    }
-
-    @Override
-    public long confirmed() {
-        throw new UnsupportedOperationException("tcp lanes confirm by frames");
-    }
-
-    @Override
     public int descriptor() {
         return socket.descriptor();
     }

@@ -10,11 +10,18 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /// An open device of one endpoint: its context, a protection domain for all lanes, its asynchronous
-/// events. Thread-safe. Lives as long as the endpoint; the lanes have been closed before.
+/// events. Thread-safe. Shared by the endpoint and everything that is made on the device: whoever
+/// lets go of it last closes it. A lane may outlive the endpoint for a moment, such as one that a
+/// control thread still connects; new ones are refused by then.
+///
+/// What cannot be destroyed keeps what it uses, the device included, until the process ends: the
+/// device may still write there.
 final class Device implements AutoCloseable {
     private static final Path LIMITS = Path.of("/proc/self/limits");
 
@@ -24,7 +31,19 @@ final class Device implements AutoCloseable {
     private final long context;
     private final long pd;
     private final VerbsDevices.Attributes attributes;
-    private volatile @Nullable String failure;
+    private final int events;
+
+    // Guarded by this.
+
+    /// The endpoint, while it is open, and what was made here.
+    private int users = 1;
+
+    private boolean closing;
+
+    /// The queue pairs, each by its own handle and by that of its completion queue.
+    private final Map<Long, QueuePair> byElement = new HashMap<>();
+
+    private @Nullable String failure;
 
     /// @throws TelpherException.NativeFailure when the device does not let itself be opened
     Device(Provider provider, EndpointContext endpoint, String name) {
@@ -37,12 +56,12 @@ final class Device implements AutoCloseable {
             this.attributes = provider.attributes(context);
             domain = provider.allocatePd(context);
             this.pd = domain;
-            endpoint.watch(provider.asyncDescriptor(context), this::takeEvents);
+            this.events = provider.asyncDescriptor(context);
+            endpoint.watch(events, this::takeEvents);
         } catch (RuntimeException e) {
-            if (domain != 0) {
-                close("ibv_dealloc_pd", provider.deallocatePd(domain));
+            if (domain == 0 || ended("ibv_dealloc_pd", provider.deallocatePd(domain))) {
+                boolean unused = ended("ibv_close_device", provider.close(context));
             }
-            close("ibv_close_device", provider.close(context));
             throw e;
         }
     }
@@ -67,9 +86,38 @@ final class Device implements AutoCloseable {
         return attributes;
     }
 
-    /// @return why the device is of no use any more, or null
-    @Nullable String failure() {
-        return failure;
+    /// Keeps the device open until [#release].
+    ///
+    /// @throws TelpherException.Closed when the endpoint has let go of it
+    synchronized void retain() {
+        if (closing) {
+            throw new TelpherException.Closed(name + ": the endpoint was closed");
+        }
+        users++;
+    }
+
+    void release() {
+        boolean last;
+        synchronized (this) {
+            last = --users == 0;
+        }
+        if (last && ended("ibv_dealloc_pd", provider.deallocatePd(pd))) {
+            boolean unused = ended("ibv_close_device", provider.close(context));
+        }
+    }
+
+    /// Lets queue pairs know what the device tells of them, until [#forget].
+    synchronized void remember(QueuePair queuePair, long qp, long cq) {
+        byElement.put(qp, queuePair);
+        byElement.put(cq, queuePair);
+        if (failure != null) {
+            queuePair.broken(failure);
+        }
+    }
+
+    /// Before the queue pair is destroyed: its handles may be another one's at once.
+    synchronized void forget(QueuePair queuePair) {
+        byElement.values().removeIf(each -> each == queuePair);
     }
 
     /// Ports and GIDs as they are now.
@@ -77,6 +125,26 @@ final class Device implements AutoCloseable {
     /// @param remarks gets a line for each port that is left out, such as one that cannot be asked
     List<Rail> rails(IbSettings settings, List<String> remarks) {
         List<Rail> rails = new ArrayList<>();
+        String useless;
+        synchronized (this) {
+            useless = closing ? "the endpoint was closed" : failure;
+            if (useless == null) {
+                users++;
+            }
+        }
+        if (useless != null) {
+            remarks.add(name + ": " + useless);
+            return rails;
+        }
+        try {
+            addRails(settings, rails, remarks);
+        } finally {
+            release();
+        }
+        return rails;
+    }
+
+    private void addRails(IbSettings settings, List<Rail> rails, List<String> remarks) {
         for (int number = 1; number <= attributes.ports(); number++) {
             if (!settings.allows(name, number)) {
                 remarks.add("%s/%d: not among the ports to use".formatted(name, number));
@@ -89,7 +157,6 @@ final class Device implements AutoCloseable {
                 remarks.add("%s/%d: %s".formatted(name, number, e.getMessage()));
             }
         }
-        return rails;
     }
 
     private void addRails(int number, IbSettings settings, List<Rail> rails, List<String> remarks) {
@@ -165,33 +232,72 @@ final class Device implements AutoCloseable {
         return "unknown";
     }
 
-    /// On the progress thread.
-    private void takeEvents() {
-        Provider.AsyncEvent event;
-        while ((event = provider.asyncEvent(context)) != null) {
-            Log.warning("RDMA device %s: %s".formatted(name, event.text()), null);
-            if (event.fatal()) {
-                failure = "the device %s failed: %s".formatted(name, event.text());
+    /// On the progress thread. Under the lock, so that nothing is closed that events are taken
+    /// from, and no queue pair is made that has the handle of one whose event was just taken.
+    private synchronized void takeEvents() {
+        if (closing) {
+            return;
+        }
+        try {
+            Provider.AsyncEvent event;
+            while ((event = provider.asyncEvent(context)) != null) {
+                Log.warning("RDMA device %s: %s".formatted(name, event.text()), null);
+                if (event.fatal()) {
+                    broken(event);
+                }
             }
+        } catch (TelpherException.NativeFailure e) {
+            // A device that was pulled out. The descriptor would stay readable for ever.
+            endpoint.unwatch(events);
+            fail("its events cannot be read: " + e.getMessage());
         }
     }
 
+    private void broken(Provider.AsyncEvent event) {
+        if (event.element() == 0) {
+            fail(event.text());
+            return;
+        }
+        QueuePair queuePair = byElement.get(event.element());
+        if (queuePair != null) {
+            queuePair.broken(event.text());
+        }
+    }
+
+    private void fail(String why) {
+        String reason = "the device %s failed: %s".formatted(name, why);
+        failure = reason;
+        byElement.values().forEach(queuePair -> queuePair.broken(reason));
+    }
+
+    /// The endpoint lets go of it.
     @Override
     public void close() {
-        endpoint.unwatch(provider.asyncDescriptor(context));
-        close("ibv_dealloc_pd", provider.deallocatePd(pd));
-        close("ibv_close_device", provider.close(context));
-    }
-
-    private void close(String call, int error) {
-        ended(call + " of " + name, error);
-    }
-
-    /// What ends things does not throw, so that the rest is ended too; but it is not silent.
-    static void ended(String call, int error) {
-        if (error != 0) {
-            Log.warning("%s failed: %s".formatted(call, Errno.describe(error)), null);
+        synchronized (this) {
+            closing = true;
         }
+        endpoint.unwatch(events);
+        release();
+    }
+
+    /// What ends things does not throw, so that the rest is ended too; but it is not silent. What
+    /// is left keeps the device open.
+    ///
+    /// @param error 0 or the errno of the call
+    /// @return whether it was ended
+    boolean ended(String call, int error) {
+        if (error == 0) {
+            return true;
+        }
+        synchronized (this) {
+            users++;
+        }
+        Log.warning(
+                "%s on %s failed: %s; what it uses is kept until the process ends, since the device"
+                                .formatted(call, name, Errno.describe(error))
+                        + " may still write there",
+                null);
+        return false;
     }
 
     @Override

@@ -25,9 +25,11 @@ interface Provider {
 
     /// What a device tells by itself.
     ///
-    /// @param text what happened to what, for people
-    /// @param fatal whether the device is of no use any more
-    record AsyncEvent(String text, boolean fatal) {}
+    /// @param text what happened, for people
+    /// @param fatal whether something is of no use any more
+    /// @param element the handle of the queue pair or completion queue that it is about, 0 where it
+    ///     is about a port or the device
+    record AsyncEvent(String text, boolean fatal, long element) {}
 
     /// Whether there is a library and a device to be used, and what to do where not.
     Availability availability();
@@ -144,5 +146,6 @@ interface Provider {
     /// `ibv_get_async_event`, and `ibv_ack_async_event`.
     ///
     /// @return the next one, or null
+    /// @throws io.telpher.TelpherException.NativeFailure when there will be no more
     @Nullable AsyncEvent asyncEvent(long context);
 }

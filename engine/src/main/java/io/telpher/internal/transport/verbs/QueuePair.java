@@ -1,17 +1,21 @@
 package io.telpher.internal.transport.verbs;
 
 import io.telpher.TelpherException;
+import io.telpher.internal.ffi.linux.Descriptors;
 import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.ffi.linux.EventFd;
 import io.telpher.internal.ffi.verbs.VerbsDevices;
 import io.telpher.internal.ffi.verbs.VerbsMemory;
 import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
+import io.telpher.internal.observe.Log;
 import java.security.SecureRandom;
 import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 
 /// A queue pair of type RC with a completion queue and a channel of its own, and the reason of its
-/// end: the first one counts. Made and closed by one thread; what lies between is the lane's.
-final class QueuePair implements AutoCloseable {
+/// end: the first one counts. Made and closed by one thread; what lies between is the lane's, but
+/// for [#broken].
+final class QueuePair {
     /// Messages of credit alone that may be in the send queue at a time.
     static final int CREDITS = 32;
 
@@ -44,6 +48,11 @@ final class QueuePair implements AutoCloseable {
     private final IbSettings settings;
     private final int psn = RANDOM.nextInt(1 << 24);
     private final AtomicReference<@Nullable String> failure = new AtomicReference<>();
+
+    /// Readable once the device has told that this is of no use any more: a completion may never
+    /// come then.
+    private final int alarm;
+
     private long channel;
     private long cq;
     private long qp;
@@ -70,30 +79,39 @@ final class QueuePair implements AutoCloseable {
                                     SENDS + RECEIVES));
         }
         boolean made = false;
+        alarm = EventFd.create();
         try {
+            if (alarm < 0) {
+                throw new TelpherException.NativeFailure(
+                        "eventfd()", -alarm, Errno.describe(alarm));
+            }
             channel = provider.createChannel(device.context());
             cq = provider.createCq(device.context(), SENDS + RECEIVES, channel);
             create();
+            device.remember(this, qp, cq);
             provider.initialise(
                     qp, rail.port(), settings.pkeyIndex(), VerbsMemory.IBV_ACCESS_REMOTE_WRITE);
             made = true;
         } finally {
             if (!made) {
-                close();
+                boolean unused = close(); // what is left uses nothing of the caller's
             }
         }
     }
 
-    /// With inline data where the device has so much.
+    /// With inline data where the device has so much. Which error says that it has not is the
+    /// provider's choice.
     private void create() {
         try {
             qp = provider.createQp(device.pd(), cq, capacity(INLINE));
             inline = INLINE;
         } catch (TelpherException.NativeFailure e) {
-            if (e.errno() != Errno.EINVAL) {
-                throw e;
+            try {
+                qp = provider.createQp(device.pd(), cq, capacity(0));
+            } catch (TelpherException.NativeFailure again) {
+                again.addSuppressed(e);
+                throw again;
             }
-            qp = provider.createQp(device.pd(), cq, capacity(0));
         }
     }
 
@@ -156,6 +174,11 @@ final class QueuePair implements AutoCloseable {
         return provider.descriptor(channel);
     }
 
+    /// @return a descriptor that becomes readable, and stays so, with [#broken]
+    int alarm() {
+        return alarm;
+    }
+
     /// @return 0 or an errno
     int postSend(long wr) {
         return provider.postSend(qp, wr);
@@ -193,28 +216,41 @@ final class QueuePair implements AutoCloseable {
         failure.compareAndSet(null, rail + ": " + reason);
     }
 
-    @Nullable String failure() {
-        String why = failure.get();
-        return why != null ? why : device.failure();
+    /// As [#fail], by what the device tells of itself: any thread, until [#close]. Wakes the lane.
+    void broken(String reason) {
+        fail(reason);
+        int unused = EventFd.signal(alarm);
     }
 
-    /// After this nothing of the process's memory is touched on its behalf. Each step comes before
-    /// what it uses is gone; one that fails is told, and the next is made.
-    @Override
-    public void close() {
+    @Nullable String failure() {
+        return failure.get();
+    }
+
+    /// After this nothing of the process's memory is touched on its behalf, unless something could
+    /// not be destroyed: that is told, and keeps what it uses.
+    ///
+    /// @return whether all of it is gone
+    boolean close() {
+        device.forget(this);
+        if (alarm >= 0) {
+            Descriptors.close(alarm);
+        }
         if (qp != 0) {
-            Device.ended("ibv_modify_qp to ERR", provider.fail(qp));
-            Device.ended("ibv_destroy_qp", provider.destroyQp(qp));
-            qp = 0;
+            int error = provider.fail(qp);
+            if (error != 0) {
+                Log.debug("ibv_modify_qp to ERR failed: " + Errno.describe(error), null);
+            }
+            if (!device.ended("ibv_destroy_qp", provider.destroyQp(qp))) {
+                return false;
+            }
         }
         if (cq != 0) {
             provider.takeEvents(channel); // those that are not acknowledged would be waited for
-            Device.ended("ibv_destroy_cq", provider.destroyCq(cq));
-            cq = 0;
+            if (!device.ended("ibv_destroy_cq", provider.destroyCq(cq))) {
+                return false;
+            }
         }
-        if (channel != 0) {
-            Device.ended("ibv_destroy_comp_channel", provider.destroyChannel(channel));
-            channel = 0;
-        }
+        return channel == 0
+                || device.ended("ibv_destroy_comp_channel", provider.destroyChannel(channel));
     }
 }

@@ -134,8 +134,15 @@ final class RingInput {
                                     WorkCompletion.vendorError(wc)));
             return 0;
         }
-        if (WorkCompletion.opcode(wc) != WorkCompletion.IBV_WC_RECV_RDMA_WITH_IMM) {
+        int opcode = WorkCompletion.opcode(wc);
+        if ((opcode & WorkCompletion.IBV_WC_RECV) == 0) {
             output.completed(WorkCompletion.id(wc));
+            return 0;
+        }
+        if (opcode != WorkCompletion.IBV_WC_RECV_RDMA_WITH_IMM) {
+            queuePair.fail(
+                    "protocol: the peer sent a message (opcode %d) and no record"
+                            .formatted(opcode));
             return 0;
         }
         missing++;
@@ -226,26 +233,5 @@ final class RingInput {
             queuePair.fail("ibv_post_recv failed: " + Errno.describe(error));
         }
         return error == 0;
-    }
-
-    /// Waits a moment, without taking frames in, until what was posted has completed: a queue pair
-    /// that is destroyed before keeps it.
-    void awaitCompletions(long nanos) {
-        long began = System.nanoTime();
-        while (output.isOwed()
-                && queuePair.failure() == null
-                && System.nanoTime() - began < nanos) {
-            if (!fill()) {
-                Thread.onSpinWait();
-                continue;
-            }
-            long wc = completions + (long) WorkCompletion.BYTES * next++;
-            if (WorkCompletion.status(wc) != WorkCompletion.IBV_WC_SUCCESS) {
-                return;
-            }
-            if (WorkCompletion.opcode(wc) != WorkCompletion.IBV_WC_RECV_RDMA_WITH_IMM) {
-                output.completed(WorkCompletion.id(wc));
-            }
-        }
     }
 }

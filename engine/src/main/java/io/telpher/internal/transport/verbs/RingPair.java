@@ -25,11 +25,12 @@ final class RingPair implements AutoCloseable {
     /// @throws TelpherException.NativeFailure when a verb fails; nothing is left then
     RingPair(Device device, Rail rail, IbSettings settings) {
         this.device = device;
-        this.ring = arena.allocate(Ring.BYTES, PAGE);
-        this.mirror = arena.allocate(Ring.BYTES, PAGE);
+        device.retain();
         QueuePair made = null;
         boolean complete = false;
         try {
+            this.ring = arena.allocate(Ring.BYTES, PAGE);
+            this.mirror = arena.allocate(Ring.BYTES, PAGE);
             made = new QueuePair(device, rail, settings);
             // Without relaxed ordering: what is here is looked at.
             ringKeys =
@@ -47,10 +48,7 @@ final class RingPair implements AutoCloseable {
             complete = true;
         } finally {
             if (!complete) {
-                if (made != null) {
-                    made.close();
-                }
-                free();
+                end(made);
             }
         }
         this.queuePair = made;
@@ -95,22 +93,28 @@ final class RingPair implements AutoCloseable {
         return new RingInput(queuePair, arena, output, ring);
     }
 
-    /// First the queue pair, then what it touches.
+    /// First the queue pair, then what it touches; what the device may still touch stays.
     @Override
     public void close() {
-        queuePair.close();
-        free();
+        end(queuePair);
     }
 
-    private void free() {
-        free(ringKeys);
-        free(mirrorKeys);
-        arena.close();
-    }
-
-    private void free(Provider.@Nullable Registration keys) {
-        if (keys != null) {
-            Device.ended("ibv_dereg_mr", device.provider().deregister(keys.handle()));
+    private void end(@Nullable QueuePair made) {
+        try {
+            if (made == null || made.close()) {
+                boolean quiet = deregister(ringKeys);
+                quiet &= deregister(mirrorKeys);
+                if (quiet) {
+                    arena.close();
+                }
+            }
+        } finally {
+            device.release();
         }
+    }
+
+    private boolean deregister(Provider.@Nullable Registration keys) {
+        return keys == null
+                || device.ended("ibv_dereg_mr", device.provider().deregister(keys.handle()));
     }
 }

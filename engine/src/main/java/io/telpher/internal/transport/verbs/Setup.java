@@ -89,7 +89,12 @@ final class Setup {
             done = true;
             return new Connected(rings, offer);
         } catch (TelpherException.NativeFailure | TelpherException.Unsupported e) {
-            Offer.refusal(Offer.FAILED, here.rail() + ": " + e.getMessage()).send(stream, deadline);
+            try {
+                Offer.refusal(Offer.FAILED, here.rail() + ": " + e.getMessage())
+                        .send(stream, deadline);
+            } catch (TelpherException unheard) {
+                e.addSuppressed(unheard);
+            }
             throw e;
         } finally {
             if (!done && rings != null) {

@@ -1,6 +1,5 @@
 package io.telpher.internal.transport.verbs;
 
-import io.telpher.TelpherException;
 import io.telpher.internal.ffi.linux.Descriptors;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.verbs.Verbs;
@@ -55,7 +54,7 @@ final class SystemProvider implements Provider {
         long context = VerbsDevices.open(device);
         int result = Descriptors.setNonBlocking(VerbsDevices.asyncDescriptor(context), true);
         if (result < 0) {
-            Device.ended("ibv_close_device", VerbsDevices.close(context));
+            int unused = VerbsDevices.close(context);
             throw Verbs.failure(result, "fcntl of the descriptor of asynchronous events", device);
         }
         return context;
@@ -131,7 +130,7 @@ final class SystemProvider implements Provider {
         long channel = VerbsCompletions.createChannel(context);
         int result = Descriptors.setNonBlocking(VerbsCompletions.descriptor(channel), true);
         if (result < 0) {
-            Device.ended("ibv_destroy_comp_channel", VerbsCompletions.destroyChannel(channel));
+            int unused = VerbsCompletions.destroyChannel(channel);
             throw Verbs.failure(result, "fcntl of the descriptor of a completion channel");
         }
         return channel;
@@ -235,20 +234,17 @@ final class SystemProvider implements Provider {
 
     @Override
     public @Nullable AsyncEvent asyncEvent(long context) {
-        try {
-            return VerbsEvents.next(context)
-                    .map(
-                            e ->
-                                    new AsyncEvent(
-                                            VerbsEvents.text(e.type())
-                                                    + (VerbsEvents.isPorts(e.type())
-                                                            ? " (port " + e.element() + ")"
-                                                            : ""),
-                                            e.type() == VerbsEvents.IBV_EVENT_DEVICE_FATAL))
-                    .orElse(null);
-        } catch (TelpherException.NativeFailure e) {
-            Log.warning("asynchronous events of an RDMA device", e);
-            return null;
-        }
+        return VerbsEvents.next(context).map(SystemProvider::event).orElse(null);
+    }
+
+    private static AsyncEvent event(VerbsEvents.Event event) {
+        int type = event.type();
+        String text = VerbsEvents.text(type);
+        return VerbsEvents.isPorts(type)
+                ? new AsyncEvent(text + " (port " + event.element() + ")", false, 0)
+                : new AsyncEvent(
+                        text,
+                        VerbsEvents.isFatal(type),
+                        type == VerbsEvents.IBV_EVENT_DEVICE_FATAL ? 0 : event.element());
     }
 }

@@ -8,7 +8,6 @@ import io.telpher.spi.Lane;
 import io.telpher.spi.Placement;
 import io.telpher.spi.Receiver;
 import java.lang.foreign.MemorySegment;
-import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
 /// A lane over one queue pair, with a stream beside it that tells of the peer's end. The send token
@@ -16,9 +15,6 @@ import org.jspecify.annotations.Nullable;
 final class VerbsLane implements Lane {
     /// The stream is looked at once in so many polls that bring nothing: it costs a system call.
     private static final int LOOK = 1024;
-
-    /// How long a lane that is closed waits for what it has posted: on a link that works, far less.
-    private static final long LINGER = TimeUnit.MILLISECONDS.toNanos(50);
 
     private final String text;
     private final RingPair rings;
@@ -28,10 +24,13 @@ final class VerbsLane implements Lane {
     private final RingInput input;
     private final Nothing nothing = new Nothing();
 
-    /// Readable when the completion channel or the stream is.
+    /// Readable when the completion channel or the stream is, or the device has failed.
     private final int epoll;
 
     private int idlePolls;
+
+    /// A notification was asked for, and its event not taken yet. Under the poll token.
+    private boolean asked;
 
     /// How the stream ended; what the peer had written before is taken in first. Under the poll
     /// token.
@@ -48,6 +47,7 @@ final class VerbsLane implements Lane {
         boolean made = false;
         try {
             watch(epoll, queuePair.descriptor());
+            watch(epoll, queuePair.alarm());
             watch(epoll, control.descriptor());
             this.output = rings.output(peer);
             this.input = rings.input(output);
@@ -102,6 +102,11 @@ final class VerbsLane implements Lane {
     }
 
     @Override
+    public boolean isDrained() {
+        return !output.isOwed() || queuePair.failure() != null;
+    }
+
+    @Override
     public void releaseOutbound(Object owner) {
         // send() copies the payload at once.
     }
@@ -138,21 +143,6 @@ final class VerbsLane implements Lane {
     }
 
     @Override
-    public boolean confirmsNatively() {
-        return false;
-    }
-
-    @Override
-    public void confirm(long sequence) {
-        throw new UnsupportedOperationException("verbs lanes confirm by frames");
-    }
-
-    @Override
-    public long confirmed() {
-        throw new UnsupportedOperationException("verbs lanes confirm by frames");
-    }
-
-    @Override
     public int descriptor() {
         return epoll;
     }
@@ -167,6 +157,10 @@ final class VerbsLane implements Lane {
     /// makes the descriptor readable.
     @Override
     public boolean park() {
+        if (asked) {
+            takeEvents(); // of a time when the look found something: they would pile up
+        }
+        asked = true;
         return queuePair.failure() == null
                 && ended == null
                 && queuePair.requestNotification()
@@ -178,8 +172,13 @@ final class VerbsLane implements Lane {
 
     @Override
     public void unpark() {
-        queuePair.takeEvents();
+        takeEvents();
         look();
+    }
+
+    private void takeEvents() {
+        asked = false;
+        queuePair.takeEvents();
     }
 
     /// The longer of two: the device's or the network's, and the stream's.
@@ -195,19 +194,22 @@ final class VerbsLane implements Lane {
 
     @Override
     public void close() {
-        if (ended == null) {
-            input.awaitCompletions(LINGER);
-        }
         free();
     }
 
     /// The stream last: a peer that sees it end knows that nothing here touches its memory any
     /// more.
     private void free() {
-        rings.close();
-        control.close();
-        if (epoll >= 0) {
-            Descriptors.close(epoll);
+        try {
+            rings.close();
+        } finally {
+            try {
+                control.close();
+            } finally {
+                if (epoll >= 0) {
+                    Descriptors.close(epoll);
+                }
+            }
         }
     }
 

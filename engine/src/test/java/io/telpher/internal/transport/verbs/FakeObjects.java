@@ -4,6 +4,7 @@ import io.telpher.internal.ffi.linux.EventFd;
 import io.telpher.internal.ffi.verbs.VerbsPorts;
 import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
 import io.telpher.internal.ffi.verbs.WorkCompletion;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -24,7 +25,15 @@ final class FakeObjects {
         int prefix = 24;
     }
 
-    record Context(String device, int events) {}
+    static final class Context {
+        final String device;
+        final int descriptor = EventFd.create();
+        final ArrayDeque<Provider.AsyncEvent> events = new ArrayDeque<>();
+
+        Context(String device) {
+            this.device = device;
+        }
+    }
 
     record Domain(long context) {}
 
@@ -35,8 +44,13 @@ final class FakeObjects {
     }
 
     static final class Channel {
+        final long context;
         final int descriptor = EventFd.create();
         int events;
+
+        Channel(long context) {
+            this.context = context;
+        }
     }
 
     static final class Cq {

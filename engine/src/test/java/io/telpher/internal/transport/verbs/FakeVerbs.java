@@ -23,6 +23,7 @@ import io.telpher.internal.transport.verbs.FakeObjects.Region;
 import io.telpher.spi.Availability;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -46,6 +47,9 @@ public final class FakeVerbs implements Provider {
     /// Whether this machine has devices.
     private static final boolean REAL =
             new SystemProvider().availability() instanceof Availability.Available;
+
+    /// Events that may wait in a completion channel: whoever asks for another one takes them.
+    private static final int MOST_EVENTS = 2;
 
     private final Map<String, FakePort> ports = new LinkedHashMap<>();
 
@@ -153,6 +157,20 @@ public final class FakeVerbs implements Provider {
         return Arrays.stream(objects).filter(Objects::nonNull).toList();
     }
 
+    private <T> List<T> all(Class<T> type) {
+        return Arrays.stream(objects).filter(type::isInstance).map(type::cast).toList();
+    }
+
+    /// As the kernel does when a process ends.
+    synchronized void forgetAll() {
+        all(Qp.class).forEach(nic::forget);
+        all(Channel.class).forEach(channel -> Descriptors.close(channel.descriptor));
+        all(Context.class).forEach(context -> Descriptors.close(context.descriptor));
+        Arrays.fill(objects, null);
+        Collections.fill(byNumber, null);
+        Collections.fill(byKey, null);
+    }
+
     /// @return what no program should have done
     synchronized List<String> misuses() {
         return List.copyOf(misuses);
@@ -164,6 +182,42 @@ public final class FakeVerbs implements Provider {
         for (Qp qp : byNumber) {
             if (qp != null && deviceOf(qp).equals(device)) {
                 nic.fail(qp, WorkCompletion.IBV_WC_RETRY_EXC_ERR);
+            }
+        }
+    }
+
+    /// Tells something of a device: an asynchronous event for everybody who has opened it.
+    synchronized void tell(String device, String text, boolean fatal) {
+        for (Context context : all(Context.class)) {
+            if (context.device.equals(device)) {
+                tell(context, new AsyncEvent(text, fatal, 0));
+            }
+        }
+    }
+
+    /// Tells of each queue pair of a device, or of its completion queue, that it is of no use.
+    synchronized void tellOfQueues(String device, String text, boolean completion) {
+        for (int i = 0; i < objectsMade; i++) {
+            if (objects[i] instanceof Qp qp
+                    && deviceOf(qp).equals(device)
+                    && object(qp.pd) instanceof Domain domain
+                    && object(domain.context()) instanceof Context context) {
+                tell(context, new AsyncEvent(text, true, completion ? qp.cq : handle(i)));
+            }
+        }
+    }
+
+    private static void tell(Context context, AsyncEvent event) {
+        context.events.addLast(event);
+        int unused = EventFd.signal(context.descriptor);
+    }
+
+    /// Lets each queue pair of a device receive a message where a record is expected.
+    synchronized void sendMessages(String device) {
+        for (Qp qp : all(Qp.class)) {
+            if (deviceOf(qp).equals(device)) {
+                qp.receives--;
+                complete(qp, 0, WorkCompletion.IBV_WC_SUCCESS, WorkCompletion.IBV_WC_RECV, 0, 0);
             }
         }
     }
@@ -186,7 +240,7 @@ public final class FakeVerbs implements Provider {
     private String device(long pd) {
         return object(pd) instanceof Domain domain
                         && object(domain.context()) instanceof Context context
-                ? context.device()
+                ? context.device
                 : "";
     }
 
@@ -218,7 +272,9 @@ public final class FakeVerbs implements Provider {
         }
         if (cq.armed && object(cq.channel) instanceof Channel channel) {
             cq.armed = false;
-            channel.events++;
+            if (++channel.events > MOST_EVENTS) {
+                misuse("events pile up in a completion channel");
+            }
             int unused = EventFd.signal(channel.descriptor);
         }
     }
@@ -249,7 +305,11 @@ public final class FakeVerbs implements Provider {
         }
         all[objectsMade++] = object;
         objects = all; // publishes the element
-        return (long) objectsMade << 20;
+        return handle(objectsMade - 1);
+    }
+
+    private static long handle(int index) {
+        return (index + 1L) << 20;
     }
 
     private @Nullable Object object(long handle) {
@@ -267,6 +327,7 @@ public final class FakeVerbs implements Provider {
         return type.cast(object);
     }
 
+    /// @return 0, or the errno: the object is still there then, and does what it did
     private int destroy(String verb, long handle, boolean used) {
         int errno = injected(verb);
         if (used) {
@@ -276,8 +337,10 @@ public final class FakeVerbs implements Provider {
         if (object(handle) == null) {
             misuse(verb + " of what is not there");
         }
-        objects[(int) (handle >> 20) - 1] = null;
-        return errno; // the object is gone all the same: there would be no second try
+        if (errno == 0) {
+            objects[(int) (handle >> 20) - 1] = null;
+        }
+        return errno;
     }
 
     private boolean isUsed(Predicate<Object> by) {
@@ -297,16 +360,25 @@ public final class FakeVerbs implements Provider {
     @Override
     public synchronized long open(String device) {
         mayFail("ibv_open_device");
-        return add(new Context(device, EventFd.create()));
+        return add(new Context(device));
     }
 
     @Override
     public synchronized int close(long context) {
-        Descriptors.close(get(context, Context.class).events());
-        return destroy(
-                "ibv_close_device",
-                context,
-                isUsed(o -> o instanceof Domain d && d.context() == context));
+        int descriptor = get(context, Context.class).descriptor;
+        int errno =
+                destroy(
+                        "ibv_close_device",
+                        context,
+                        isUsed(
+                                o ->
+                                        (o instanceof Domain d && d.context() == context)
+                                                || (o instanceof Channel c
+                                                        && c.context == context)));
+        if (errno == 0) {
+            Descriptors.close(descriptor);
+        }
+        return errno;
     }
 
     @Override
@@ -319,7 +391,7 @@ public final class FakeVerbs implements Provider {
     @Override
     public synchronized VerbsPorts.Attributes port(long context, int number) {
         mayFail("ibv_query_port");
-        FakePort port = ports.get(get(context, Context.class).device());
+        FakePort port = ports.get(get(context, Context.class).device);
         int state =
                 port != null && port.active ? VerbsPorts.IBV_PORT_ACTIVE : VerbsPorts.IBV_PORT_DOWN;
         int link =
@@ -333,7 +405,7 @@ public final class FakeVerbs implements Provider {
     @Override
     public synchronized List<VerbsPorts.Gid> gids(long context, int port) {
         mayFail("ibv_query_gid_table");
-        FakePort found = ports.get(get(context, Context.class).device());
+        FakePort found = ports.get(get(context, Context.class).device);
         return found == null ? List.of() : List.copyOf(found.gids);
     }
 
@@ -377,14 +449,18 @@ public final class FakeVerbs implements Provider {
 
     @Override
     public synchronized int deregister(long region) {
-        byKey.set(get(region, Region.class).key(), null);
-        return destroy("ibv_dereg_mr", region, false);
+        int key = get(region, Region.class).key();
+        int errno = destroy("ibv_dereg_mr", region, false);
+        if (errno == 0) {
+            byKey.set(key, null);
+        }
+        return errno;
     }
 
     @Override
     public synchronized long createChannel(long context) {
         mayFail("ibv_create_comp_channel");
-        return add(new Channel());
+        return add(new Channel(context));
     }
 
     @Override
@@ -407,11 +483,16 @@ public final class FakeVerbs implements Provider {
 
     @Override
     public synchronized int destroyChannel(long channel) {
-        Descriptors.close(get(channel, Channel.class).descriptor);
-        return destroy(
-                "ibv_destroy_comp_channel",
-                channel,
-                isUsed(o -> o instanceof Cq c && c.channel == channel));
+        int descriptor = get(channel, Channel.class).descriptor;
+        int errno =
+                destroy(
+                        "ibv_destroy_comp_channel",
+                        channel,
+                        isUsed(o -> o instanceof Cq c && c.channel == channel));
+        if (errno == 0) {
+            Descriptors.close(descriptor);
+        }
+        return errno;
     }
 
     @Override
@@ -539,19 +620,24 @@ public final class FakeVerbs implements Provider {
     @Override
     public synchronized int destroyQp(long qp) {
         Qp pair = get(qp, Qp.class);
-        byNumber.set(pair.number, null);
-        nic.forget(pair);
-        return destroy("ibv_destroy_qp", qp, false);
+        int errno = destroy("ibv_destroy_qp", qp, false);
+        if (errno == 0) {
+            byNumber.set(pair.number, null);
+            nic.forget(pair);
+        }
+        return errno;
     }
 
     @Override
     public synchronized int asyncDescriptor(long context) {
-        return get(context, Context.class).events();
+        return get(context, Context.class).descriptor;
     }
 
     @Override
     public synchronized @Nullable AsyncEvent asyncEvent(long context) {
-        long unused = EventFd.drain(get(context, Context.class).events());
-        return null;
+        Context found = get(context, Context.class);
+        mayFail("ibv_get_async_event");
+        long unused = EventFd.drain(found.descriptor);
+        return found.events.pollFirst();
     }
 }

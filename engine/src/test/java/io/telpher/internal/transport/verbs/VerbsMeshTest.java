@@ -15,8 +15,6 @@ import io.telpher.Transfer;
 import io.telpher.TransferState;
 import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
 import java.io.IOException;
-import java.lang.reflect.InvocationTargetException;
-import java.lang.reflect.Proxy;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
@@ -49,34 +47,25 @@ class VerbsMeshTest {
     /// The system's library, some of its devices, and a time-out that lost packets do not stretch:
     /// the time-out that is usual means seconds for each.
     private static Endpoint open(String... devices) {
-        Provider system = new SystemProvider();
         Provider some =
-                (Provider)
-                        Proxy.newProxyInstance(
-                                VerbsMeshTest.class.getClassLoader(),
-                                new Class<?>[] {Provider.class},
-                                (proxy, method, arguments) -> {
-                                    if (method.getName().equals("devices")) {
-                                        return List.of(devices);
-                                    }
-                                    if (method.getName().equals("readyToSend")) {
-                                        VerbsQueuePairs.Sending usual =
-                                                (VerbsQueuePairs.Sending) arguments[1];
-                                        arguments[1] =
-                                                new VerbsQueuePairs.Sending(
-                                                        usual.firstPacket(),
-                                                        14,
-                                                        usual.retries(),
-                                                        usual.notReadyRetries(),
-                                                        usual.reads());
-                                    }
-                                    try {
-                                        return method.invoke(system, arguments);
-                                    } catch (InvocationTargetException e) {
-                                        throw e.getCause();
-                                    }
-                                });
-        return FakeVerbs.open(OPTIONS, some);
+                Altered.provider(
+                        new SystemProvider(), "devices", (usual, none) -> List.of(devices));
+        Provider quick =
+                Altered.provider(
+                        some,
+                        "readyToSend",
+                        (usual, arguments) -> {
+                            VerbsQueuePairs.Sending slow = (VerbsQueuePairs.Sending) arguments[1];
+                            arguments[1] =
+                                    new VerbsQueuePairs.Sending(
+                                            slow.firstPacket(),
+                                            14,
+                                            slow.retries(),
+                                            slow.notReadyRetries(),
+                                            slow.reads());
+                            return usual.answer();
+                        });
+        return FakeVerbs.open(OPTIONS, quick);
     }
 
     private interface Body {
