@@ -82,6 +82,9 @@ final class ConnectionCore {
 
     private int eagerLimit = Outbound.EAGER;
 
+    /// Dials again what has died; null where the peer does, and before all is set up.
+    private volatile @Nullable Rejoining rejoining;
+
     /// How often waiting threads have polled: tells the progress thread that it is not needed. Lost
     /// increments of racing threads do not matter.
     private long polls;
@@ -144,8 +147,13 @@ final class ConnectionCore {
 
     /// Adds a link; the first makes the connection usable. One that comes too late is closed: after
     /// the end of the connection, or after the peer has given up the lane that it was to become.
-    void add(Link link, int laneIndex, String note) {
-        LaneState added = new LaneState(this, link.lane(), laneIndex, arena);
+    ///
+    /// @param way what it runs over, as the route or the channel has it
+    /// @param what how it came to be, for [#explain()]
+    /// @return whether it is a lane now
+    boolean add(Link link, int laneIndex, String way, String what) {
+        LaneState added = new LaneState(this, link.lane(), laneIndex, way, arena);
+        String note = way + ": " + what;
         Windows windows = link.windows();
         boolean spent;
         boolean refused;
@@ -172,7 +180,7 @@ final class ConnectionCore {
             if (windows != null) {
                 windows.close();
             }
-            return;
+            return false;
         }
         if (laneIndex == 0) {
             Events.opened(this);
@@ -183,6 +191,12 @@ final class ConnectionCore {
         if (isOver()) {
             progress.remove(this); // it may have been buried in between
         }
+        return true;
+    }
+
+    /// This side has made the connection and looks after its lanes.
+    void rejoinBy(Rejoining rejoining) {
+        this.rejoining = rejoining;
     }
 
     /// A way that was not taken, for [#explain()]; once, however many regions it is about.
@@ -303,6 +317,10 @@ final class ConnectionCore {
         }
         oneSided.tick(now);
         afterwards();
+        Rejoining again = rejoining;
+        if (again != null) {
+            again.tick(now);
+        }
         return any;
     }
 
@@ -374,6 +392,8 @@ final class ConnectionCore {
         if (endpoint.options().checksums() && !isChecked()) {
             text.append("  no checksums, though wanted: the peer does not know them\n");
         }
+        Rejoining again = rejoining;
+        text.append(again == null ? "" : again.explain());
         oneSided.explain(text);
         return text.toString();
     }

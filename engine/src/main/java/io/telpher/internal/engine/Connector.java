@@ -233,7 +233,7 @@ final class Connector {
         Link link = dialler.link(by, channel, found, deadline);
         ConnectionCore connection =
                 create(id, found.address(), found.capabilities(), link, Role.INITIATOR);
-        connection.add(link, 0, by.route().text() + ": chosen");
+        boolean unused = connection.add(link, 0, by.route().text(), "chosen");
         mine.result.complete(connection);
         endpoint.gate().changed();
         for (String failure : failures) {

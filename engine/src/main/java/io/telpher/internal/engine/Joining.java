@@ -6,9 +6,12 @@ import io.telpher.internal.wire.Handshake;
 import io.telpher.spi.Channel;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.PeerAddress;
+import io.telpher.spi.Route;
+import io.telpher.spi.TransportEndpoint;
 import java.time.Duration;
 import java.util.Queue;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.jspecify.annotations.Nullable;
 
 /// Adds lanes to a connection that this side has made: whatever other routes lead to the peer. Used
 /// by the thread that connects; each lane joins on a control thread.
@@ -44,6 +47,7 @@ final class Joining {
                                 peer.peer().host(),
                                 peer.locators()));
         AtomicInteger nextLane = new AtomicInteger(1);
+        connection.rejoinBy(new Rejoining(endpoint, this, connection, target, first, nextLane));
         int sockets = endpoint.options().maxSockets() - 1;
         int own = Math.min(first.route().lanes(), sockets);
         AtomicInteger undone = new AtomicInteger(own + left);
@@ -52,7 +56,7 @@ final class Joining {
                     .execute(
                             () -> {
                                 try {
-                                    joinOne(
+                                    joinAndNote(
                                             target,
                                             connection,
                                             dialler.dial(first.by(), first.route(), deadline),
@@ -128,7 +132,7 @@ final class Joining {
                 connection.note(next.route().text() + ": not used, maxSockets is reached");
                 return;
             }
-            joinOne(
+            joinAndNote(
                     target,
                     connection,
                     i == 0 ? next : dialler.dial(next.by(), next.route(), deadline),
@@ -137,7 +141,32 @@ final class Joining {
         }
     }
 
-    private void joinOne(
+    private void joinAndNote(
+            AddressCodec.Address target,
+            ConnectionCore connection,
+            Dialler.Dialled by,
+            int lane,
+            Deadline deadline) {
+        String why = joinOne(target, connection, by, lane, deadline);
+        if (why != null) {
+            connection.note(by.route().text() + ": " + why);
+        }
+    }
+
+    /// Dials, and makes a lane of what answers.
+    ///
+    /// @return why there is none, or null
+    @Nullable String joinOne(
+            AddressCodec.Address target,
+            ConnectionCore connection,
+            TransportEndpoint by,
+            Route route,
+            int lane,
+            Deadline deadline) {
+        return joinOne(target, connection, dialler.dial(by, route, deadline), lane, deadline);
+    }
+
+    private @Nullable String joinOne(
             AddressCodec.Address target,
             ConnectionCore connection,
             Dialler.Dialled by,
@@ -145,8 +174,7 @@ final class Joining {
             Deadline deadline) {
         Channel channel = by.channel();
         if (channel == null) {
-            connection.note(by.route().text() + ": " + by.failure());
-            return;
+            return by.failure();
         }
         try {
             Handshake.Welcome found =
@@ -157,16 +185,19 @@ final class Joining {
                             target,
                             channel,
                             deadline);
-            connection.add(
-                    dialler.link(by, channel, found, deadline),
-                    lane,
-                    by.route().text() + ": joined as lane " + lane);
+            return connection.add(
+                            dialler.link(by, channel, found, deadline),
+                            lane,
+                            by.route().text(),
+                            "joined as lane " + lane)
+                    ? null
+                    : "too late";
         } catch (Handshake.Refused e) {
             channel.close();
-            connection.note(by.route().text() + ": the peer answered " + e.status());
+            return "the peer answered " + e.status();
         } catch (TelpherException e) {
             channel.close();
-            connection.note(by.route().text() + ": " + e.getMessage());
+            return String.valueOf(e.getMessage());
         }
     }
 }

@@ -48,6 +48,10 @@ final class LaneState {
 
     final Lane lane;
     final int index;
+
+    /// What it runs over, as the route or the channel has it.
+    final String way;
+
     final Token sendToken;
     final Token pollToken;
     final Inbound inbound;
@@ -192,10 +196,11 @@ final class LaneState {
         RECEIVED.setRelease(this, count);
     }
 
-    LaneState(ConnectionCore connection, Lane lane, int index, Arena arena) {
+    LaneState(ConnectionCore connection, Lane lane, int index, String way, Arena arena) {
         Platform platform = connection.platform;
         this.lane = lane;
         this.index = index;
+        this.way = way;
         this.sendToken = new Token(platform);
         this.pollToken = new Token(platform);
         this.header = arena.allocate(Lane.HEADER, Lane.HEADER).address();

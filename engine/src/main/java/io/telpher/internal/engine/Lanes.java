@@ -54,6 +54,24 @@ final class Lanes {
         return null;
     }
 
+    /// @return how many live lanes there are
+    int live() {
+        int n = 0;
+        for (LaneState s : all) {
+            n += s.dead ? 0 : 1;
+        }
+        return n;
+    }
+
+    /// @return how many live lanes go one way to the peer
+    int live(String way) {
+        int n = 0;
+        for (LaneState s : all) {
+            n += !s.dead && s.way.equals(way) ? 1 : 0;
+        }
+        return n;
+    }
+
     /// The lane that carries control and short operations: the first live one.
     @Nullable LaneState control() {
         for (LaneState s : all) {

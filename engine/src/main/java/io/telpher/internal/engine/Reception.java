@@ -136,12 +136,14 @@ final class Reception {
             return;
         }
         who.answer(Handshake.Status.OK, dialler.ownAddress(), deadline);
-        connection.add(
-                dialler.checked(
-                        from.link(channel, Role.ACCEPTOR, who.address.peer(), deadline),
-                        who.hello.capabilities()),
-                who.hello.lane(),
-                channel.text() + ": joined as lane " + who.hello.lane());
+        boolean unused =
+                connection.add(
+                        dialler.checked(
+                                from.link(channel, Role.ACCEPTOR, who.address.peer(), deadline),
+                                who.hello.capabilities()),
+                        who.hello.lane(),
+                        channel.text(),
+                        "joined as lane " + who.hello.lane());
     }
 
     /// A lane may come before the connection's own thread has put it into the table.
@@ -177,7 +179,7 @@ final class Reception {
                             who.hello.capabilities(),
                             link,
                             Role.ACCEPTOR);
-            connection.add(link, 0, channel.text() + ": accepted");
+            boolean unused = connection.add(link, 0, channel.text(), "accepted");
             crossing.handOver(arrival, connection);
         } finally {
             crossing.end(arrival);

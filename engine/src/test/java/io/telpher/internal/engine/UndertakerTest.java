@@ -47,7 +47,8 @@ class UndertakerTest {
 
     @Test
     void operationsEndThoughATransportFailsToClose() {
-        core.add(new Link(new IdleLane(true), new StuckWindows()), 0, "");
+        assertThat(core.add(new Link(new IdleLane(true), new StuckWindows()), 0, "idle", ""))
+                .isTrue();
         core.close();
         assertThat(receive.await(Duration.ofSeconds(20))).isTrue();
         assertThat(receive.error()).isInstanceOf(TelpherException.Closed.class);
@@ -56,7 +57,7 @@ class UndertakerTest {
 
     @Test
     void aGoodbyeThatConfirmsTooMuchIsAViolation() {
-        core.add(new Link(new IdleLane(false), null), 0, "");
+        assertThat(core.add(new Link(new IdleLane(false), null), 0, "idle", "")).isTrue();
         assertThat(receive.await(Duration.ofSeconds(20))).isTrue();
         assertThat(receive.error())
                 .isInstanceOf(TelpherException.ProtocolViolation.class)

@@ -80,7 +80,7 @@ public final class FramesFuzz {
         }
         ConnectionCore core = new ConnectionCore(ENDPOINT, 1, ENDPOINT.address());
         Script lane = new Script(data);
-        LaneState state = new LaneState(core, lane, 0, Arena.ofAuto());
+        LaneState state = new LaneState(core, lane, 0, "script", Arena.ofAuto());
         if ((data[0] & 2) != 0) {
             core.matcher.tags.mayForget((data[0] & 4) != 0);
             core.matcher.tags.kept = 0;

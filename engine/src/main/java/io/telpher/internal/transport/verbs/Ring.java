@@ -19,6 +19,10 @@ final class Ring {
     /// After so much was read the producer is told, if nothing else tells it.
     static final int TELL = BYTES / 8;
 
+    /// Bytes by which a fresh queue pair shows that it works: a packet of the largest MTU. They lie
+    /// where the first record will.
+    static final int PROOF = 4096;
+
     private static final int CREDIT_BITS = 30;
     private static final int CREDIT_MASK = (1 << CREDIT_BITS) - 1;
     private static final int AT_START = 1 << CREDIT_BITS;

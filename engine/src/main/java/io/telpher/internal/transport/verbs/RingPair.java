@@ -2,15 +2,23 @@ package io.telpher.internal.transport.verbs;
 
 import io.telpher.TelpherException;
 import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.ffi.verbs.SendRequest;
+import io.telpher.internal.ffi.verbs.Sge;
 import io.telpher.internal.ffi.verbs.VerbsMemory;
+import io.telpher.internal.ffi.verbs.WorkCompletion;
+import io.telpher.spi.Deadline;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
 
 /// One side of a lane: its queue pair, its ring, and the mirror of the peer's ring. Made before the
 /// peer is known, so that it can be told of; belongs to the lane from [#connect] on.
 final class RingPair implements AutoCloseable {
     private static final int PAGE = 4096;
+
+    /// Nanoseconds between two looks for the first acknowledgement.
+    private static final long PATIENCE = 50_000;
 
     private final Device device;
     private final QueuePair queuePair;
@@ -75,6 +83,55 @@ final class RingPair implements AutoCloseable {
     /// Lets it receive from the peer and send to it.
     void connect(Offer peer) {
         queuePair.connect(peer);
+    }
+
+    /// Shows that packets of every size reach the peer, and answers this side: sends a message of
+    /// credit alone, whose bytes nobody looks at, and waits for its acknowledgement. Blocks.
+    ///
+    /// @throws TelpherException.TimedOut when there is none
+    void prove(Offer peer, Deadline deadline) {
+        try (Arena ours = Arena.ofConfined()) {
+            long sge = ours.allocate(Sge.BYTES, 8).address();
+            Provider.Registration keys = mirrorKeys;
+            Sge.set(sge, mirror.address(), Ring.PROOF, keys == null ? 0 : keys.lkey());
+            long request = ours.allocate(SendRequest.BYTES, 8).address();
+            SendRequest.set(
+                    request,
+                    0,
+                    SendRequest.IBV_WR_RDMA_WRITE_WITH_IMM,
+                    SendRequest.IBV_SEND_SIGNALED,
+                    sge,
+                    1);
+            SendRequest.remote(request, peer.ring(), peer.rkey());
+            SendRequest.immediate(request, Ring.creditOnly(0));
+            int error = queuePair.postSend(request);
+            if (error != 0) {
+                throw new TelpherException.NativeFailure(
+                        "ibv_post_send", error, Errno.describe(error));
+            }
+            long wc = ours.allocate(WorkCompletion.BYTES, 8).address();
+            int n;
+            while ((n = queuePair.poll(1, wc)) == 0) {
+                if (deadline.passed()) {
+                    throw unproven(peer, "no answer in time");
+                }
+                LockSupport.parkNanos(PATIENCE);
+            }
+            if (n < 0) {
+                throw new TelpherException.NativeFailure("ibv_poll_cq", -n, Errno.describe(n));
+            }
+            int status = WorkCompletion.status(wc);
+            if (status != WorkCompletion.IBV_WC_SUCCESS) {
+                throw unproven(peer, WorkCompletion.text(status));
+            }
+        }
+    }
+
+    private TelpherException unproven(Offer peer, String why) {
+        return new TelpherException.TimedOut(
+                "%s: the first packet to %s came to nothing (%s): see that UDP port 4791 is open on"
+                                .formatted(queuePair.rail(), Rail.text(peer.gid()), why)
+                        + " RoCE, and that the whole way has the MTU of both ports");
     }
 
     QueuePair queuePair() {

@@ -3,6 +3,7 @@ package io.telpher.internal.transport.verbs;
 import io.telpher.TelpherException;
 import io.telpher.spi.Channel;
 import io.telpher.spi.Deadline;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -12,6 +13,10 @@ import org.jspecify.annotations.Nullable;
 /// at most until the deadline; who fails leaves nothing behind, and the other side learns of it by
 /// an answer, or by the end of the stream, which the caller closes.
 final class Setup {
+    /// How long the peer's device may take to acknowledge the first packet: some microseconds, or
+    /// lost ones are sent again. Other ways to the peer wait meanwhile.
+    private static final Duration PROOF = Duration.ofSeconds(2);
+
     /// A queue pair that is connected, and what the peer has said.
     record Connected(RingPair rings, Offer peer) {}
 
@@ -47,6 +52,7 @@ final class Setup {
             }
             checkLinkLayer(answer, here.rail());
             rings.connect(answer);
+            rings.prove(answer, deadline.or(PROOF));
             Offer.sendReady(stream, deadline);
             // Without the echo a peer that gave up meanwhile would not be noticed: what is sent
             // into a stream that the other end has closed is not refused.

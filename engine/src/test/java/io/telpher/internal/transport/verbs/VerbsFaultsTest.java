@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
 import io.telpher.Access;
 import io.telpher.Connection;
+import io.telpher.ConnectionMetrics;
 import io.telpher.Endpoint;
 import io.telpher.EndpointOptions;
 import io.telpher.MemoryRegion;
@@ -252,6 +253,41 @@ class VerbsFaultsTest {
         }
     }
 
+    /// Its port is up, and handshakes go another way.
+    @Test
+    void aRailThatCarriesNothingIsNotTaken() throws InterruptedException {
+        VERBS.silence("fake1", true);
+        try (Couple couple = new Couple()) {
+            Write.start(couple, BYTES).assertDone();
+            awaitSaid(couple, "fake1/1 10.77.1.1: the first packet to 10.77.1.1 came to nothing");
+            assertThat(couple.connection.metrics().lanes())
+                    .hasSize(2)
+                    .allSatisfy(lane -> assertThat(lane.alive()).isTrue());
+        }
+    }
+
+    /// The port is down, and has another place in its table for its address when it comes back.
+    @Test
+    void aLaneComesBackWithItsPort() throws InterruptedException {
+        try (Couple couple = new Couple()) {
+            FakeObjects.FakePort port = VERBS.port("fake1");
+            port.active = false;
+            Write.start(couple, BYTES).assertDone();
+            awaitSaid(couple, "2 lanes of 3; the others are dialled again, in vain");
+            port.gids.clear();
+            port.gids.add(FakeVerbs.gid(7, VerbsPorts.IBV_GID_TYPE_ROCE_V2, 10, 77, 1, 1));
+            port.active = true;
+            awaitSaid(couple, "joined as lane 3");
+            Write.start(couple, BYTES).assertDone();
+            assertThat(couple.connection.metrics().lanes())
+                    .hasSize(4)
+                    .filteredOn(ConnectionMetrics.Lane::alive)
+                    .hasSize(3)
+                    .last()
+                    .satisfies(lane -> assertThat(lane.bytesSent()).isPositive());
+        }
+    }
+
     @Test
     void anotherRailTakesOverFromABrokenOne() {
         try (Couple couple = new Couple()) {
@@ -294,7 +330,7 @@ class VerbsFaultsTest {
             Thread.sleep(100); // idle lanes park
             VERBS.tell("fake0", "port error", false);
             VERBS.tell("fake1", "local catastrophic error", true);
-            awaitDeath(couple, "the device fake1 failed: local catastrophic error");
+            awaitSaid(couple, "the device fake1 failed: local catastrophic error");
             assertThat(couple.connection.metrics().lanes())
                     .as("those of the other device, whose event harms nobody")
                     .anySatisfy(lane -> assertThat(lane.alive()).isTrue());
@@ -302,7 +338,7 @@ class VerbsFaultsTest {
         }
     }
 
-    private static void awaitDeath(Couple couple, String why) throws InterruptedException {
+    private static void awaitSaid(Couple couple, String why) throws InterruptedException {
         long end = System.nanoTime() + LIMIT.toNanos();
         String said;
         do { // one side may hear of it from the other first
@@ -319,7 +355,7 @@ class VerbsFaultsTest {
             Write.start(couple, 1000).assertDone();
             Thread.sleep(100); // idle lanes park
             VERBS.tellOfQueues("fake1", "queue error", completion);
-            awaitDeath(couple, "fake1/1 10.77.1.1: queue error");
+            awaitSaid(couple, "fake1/1 10.77.1.1: queue error");
             Write.start(couple, BYTES).assertDone();
         }
     }
@@ -329,7 +365,7 @@ class VerbsFaultsTest {
         try (Couple couple = new Couple()) {
             Write.start(couple, 1000).assertDone();
             VERBS.sendMessages("fake1");
-            awaitDeath(couple, "protocol: the peer sent a message");
+            awaitSaid(couple, "protocol: the peer sent a message");
             Write.start(couple, BYTES).assertDone();
         }
     }
