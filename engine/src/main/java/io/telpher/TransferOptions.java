@@ -12,32 +12,41 @@ import org.jspecify.annotations.Nullable;
 ///     read when the transfer is posted; null for none. Writes only
 /// @param counter word in the target's memory that is changed after all bytes of a write; null for
 ///     none. Writes only
+/// @param stream the transfer begins when this stream has done what was put into it before the
+///     posting, and what is put into it afterwards waits until the transfer has ended, in whatever
+///     state; null for a transfer that begins at once. The deadline counts from the posting
 public record TransferOptions(
         @Nullable Duration deadline,
         Priority priority,
         @Nullable MemorySegment notification,
-        @Nullable CounterUpdate counter) {
-    /// The endpoint's deadline, normal priority, no notification, no counter.
+        @Nullable CounterUpdate counter,
+        @Nullable DeviceStream stream) {
+    /// The endpoint's deadline, normal priority, no notification, no counter, no stream.
     public static final TransferOptions DEFAULTS =
-            new TransferOptions(null, Priority.NORMAL, null, null);
+            new TransferOptions(null, Priority.NORMAL, null, null, null);
 
     /// @return the same with this deadline
     public TransferOptions withDeadline(Duration value) {
-        return new TransferOptions(value, priority, notification, counter);
+        return new TransferOptions(value, priority, notification, counter, stream);
     }
 
     /// @return the same with this priority
     public TransferOptions withPriority(Priority value) {
-        return new TransferOptions(deadline, value, notification, counter);
+        return new TransferOptions(deadline, value, notification, counter, stream);
     }
 
     /// @return the same with this notification
     public TransferOptions withNotification(MemorySegment value) {
-        return new TransferOptions(deadline, priority, value, counter);
+        return new TransferOptions(deadline, priority, value, counter, stream);
     }
 
     /// @return the same with this counter update
     public TransferOptions withCounter(CounterUpdate value) {
-        return new TransferOptions(deadline, priority, notification, value);
+        return new TransferOptions(deadline, priority, notification, value, stream);
+    }
+
+    /// @return the same in the order of this stream
+    public TransferOptions withStream(DeviceStream value) {
+        return new TransferOptions(deadline, priority, notification, counter, value);
     }
 }

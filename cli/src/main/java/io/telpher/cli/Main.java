@@ -27,7 +27,10 @@ import picocli.CommandLine.IVersionProvider;
         mixinStandardHelpOptions = true,
         versionProvider = Main.Version.class,
         synopsisSubcommandLabel = "COMMAND",
-        footer = {"", "In a source tree the launcher also knows: build, test, image, wheel, format, jdk."})
+        footer = {
+            "",
+            "In a source tree the launcher also knows: build, test, image, wheel, format, jdk."
+        })
 public final class Main implements Runnable {
     private static final Class<?>[] SUBCOMMANDS = {
         BenchCommand.class,

@@ -1,6 +1,7 @@
 package io.telpher.internal.device;
 
 import io.telpher.Device;
+import io.telpher.TelpherException;
 import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
 
@@ -137,6 +138,25 @@ public interface Gpu {
 
     /// @return the queue for copies that this GPU makes; the same one for every caller
     CopyQueue queue();
+
+    /// Puts a gate into a stream of this GPU: what comes later in the stream waits until it is
+    /// opened.
+    ///
+    /// @param stream of the runtime, in this GPU's primary context
+    /// @throws io.telpher.TelpherException.Unsupported where the runtime has no such thing
+    default Gate gate(long stream) {
+        throw new TelpherException.Unsupported(
+                "transfers cannot be put in the order of a stream of " + device());
+    }
+
+    /// A point in a stream. Belongs to whoever put it there until it is opened, which must happen.
+    interface Gate {
+        /// @return whether the stream has done what came before; what that wrote is visible then
+        boolean isReached();
+
+        /// Lets the stream go on; the gate is not to be used any more. Never blocks.
+        void open();
+    }
 
     /// Whether bytes arrive as they were that this GPU and another copy from and to each other's
     /// memory: the driver's word does not say so. Tried in the background, unless somebody has

@@ -46,6 +46,7 @@ final class ConnectionCore {
     private final Liveness liveness;
     final Waiters waiters;
     final DeviceQueues devices;
+    final StreamWaits streams;
     final OneSided oneSided;
     final Undertaker undertaker;
     final Reports reports;
@@ -112,6 +113,7 @@ final class ConnectionCore {
         this.keeper = new LaneKeeper(this, lock, outbound);
         this.liveness = new Liveness(this, outbound, keeper);
         this.devices = new DeviceQueues(this);
+        this.streams = new StreamWaits(this);
         this.oneSided = new OneSided(this);
         this.undertaker = new Undertaker(this);
         this.reports = new Reports(this);
@@ -246,7 +248,7 @@ final class ConnectionCore {
     int poll(MemorySegment into) {
         POLLS.setOpaque(this, (long) POLLS.getOpaque(this) + 1);
         long polled = keeper.poll(into);
-        settle(LaneKeeper.frames(polled) + devices.poll());
+        settle(LaneKeeper.frames(polled) + devices.poll() + streams.poll());
         if (polled == 0) {
             platform.polledInVain();
         }
@@ -259,7 +261,7 @@ final class ConnectionCore {
 
     /// One turn: takes in, sends, settles.
     int turn() {
-        int frames = LaneKeeper.frames(keeper.poll(null)) + devices.poll();
+        int frames = LaneKeeper.frames(keeper.poll(null)) + devices.poll() + streams.poll();
         settle(frames);
         return frames;
     }

@@ -219,6 +219,9 @@ final class Endings {
                 moved = op.length;
             }
             transfer.operation = null;
+            if (transfer.gate != null) {
+                connection.streams.remove(op);
+            }
             if (transfer.ended(op.reason, op.quiet, moved, op.path, good ? null : op.error)) {
                 toCall.addLast(transfer);
                 work.set();

@@ -8,6 +8,7 @@ import io.telpher.RemoteMemory;
 import io.telpher.RemoteQuiet;
 import io.telpher.RemoteSlices;
 import io.telpher.TelpherException;
+import io.telpher.internal.device.Gpu;
 import io.telpher.spi.Clock;
 import io.telpher.spi.Window;
 import java.lang.foreign.MemorySegment;
@@ -388,6 +389,12 @@ final class Operation implements Window.Guard {
         MemorySegment.copy(
                 payload, java.lang.foreign.ValueLayout.JAVA_BYTE, offset, note, 0, bytes);
         noteLength = bytes;
+    }
+
+    /// @return the point of its caller's stream that it waits for, or null
+    Gpu.@Nullable Gate gate() {
+        TransferImpl posted = transfer;
+        return posted == null ? null : posted.gate;
     }
 
     /// Forgets everything, ready for the next use.

@@ -2,11 +2,13 @@ package io.telpher.internal.engine;
 
 import io.telpher.Connection;
 import io.telpher.CounterUpdate;
+import io.telpher.DeviceStream;
 import io.telpher.Priority;
 import io.telpher.RemoteMemory;
 import io.telpher.RemoteQuiet;
 import io.telpher.RemoteSlices;
 import io.telpher.TelpherException;
+import io.telpher.internal.device.Runtimes;
 import java.lang.foreign.MemorySegment;
 import org.jspecify.annotations.Nullable;
 
@@ -44,7 +46,12 @@ final class Posting {
             return;
         }
         MemorySegment note = transfer.notification();
-        if (note == null && postShort(transfer)) {
+        DeviceStream stream = transfer.options.stream();
+        if (stream != null) {
+            if (!putGate(transfer, stream)) {
+                return;
+            }
+        } else if (note == null && postShort(transfer)) {
             return;
         }
         long deadline = 0;
@@ -73,7 +80,7 @@ final class Posting {
                                 transfer.ended(Connection.FAILED, RemoteQuiet.YES, 0, "", why);
                         throw e;
                     }
-                    if (op.kind == Operation.Kind.NOTIFY) {
+                    if (op.kind == Operation.Kind.NOTIFY && stream == null) {
                         claimed = startNote(op);
                     } else {
                         viaWindow = start(op, entered);
@@ -105,6 +112,17 @@ final class Posting {
                 return;
             }
             connection.platform.pause(rounds++);
+        }
+    }
+
+    /// @return false when it could not be put, and the transfer has ended
+    private boolean putGate(TransferImpl transfer, DeviceStream stream) {
+        try {
+            transfer.gate = Runtimes.open(stream.device()).gate(stream.handle());
+            return true;
+        } catch (TelpherException e) {
+            endedAtOnce(transfer, Connection.FAILED, "", e);
+            return false;
         }
     }
 
@@ -224,6 +242,17 @@ final class Posting {
         if (endsAtOnce(op)) {
             return false;
         }
+        if (op.gate() != null) {
+            connection.streams.add(op);
+            return false;
+        }
+        return begin(op);
+    }
+
+    /// Begins a pending operation. Under the lock; [#goOn] must follow without it.
+    ///
+    /// @return whether the data goes through a window
+    boolean begin(Operation op) {
         switch (op.kind) {
             case WRITE, READ -> {
                 if (foreign(op)) {
@@ -245,6 +274,10 @@ final class Posting {
             case RECEIVE -> {
                 op.path = connection.lanes.path();
                 matcher.postReceive(op);
+            }
+            case NOTIFY -> {
+                op.path = connection.lanes.path();
+                outbound.advanceWrite(op);
             }
             default -> throw new IllegalStateException("not posted by callers: " + op.kind);
         }
@@ -287,6 +320,9 @@ final class Posting {
             oneSided.carryOut(op);
         }
         connection.endpoint().progress().keepTime();
+        if (connection.streams.isFilled()) {
+            connection.endpoint().progress().attend(connection);
+        }
         connection.afterwards();
     }
 

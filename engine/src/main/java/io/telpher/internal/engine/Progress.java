@@ -32,6 +32,10 @@ final class Progress implements Runnable {
     /// polling without a word stays undiscovered for longer.
     private static final int PART_OF_LEASE = 16;
 
+    /// Somebody's stream may take any time to get where a transfer waits for it: after so long this
+    /// thread sleeps between its looks.
+    private static final long STREAM_SPIN_NANOS = 1_000_000;
+
     private static final int TICK_MILLIS = 50;
     private static final int SLOW_TICK_MILLIS = 1000;
 
@@ -330,6 +334,7 @@ final class Progress implements Runnable {
 
     private boolean serveActive() {
         boolean worked = false;
+        boolean resting = !active.isEmpty();
         for (int i = active.size() - 1; i >= 0; i--) {
             Watch watch = active.get(i);
             ConnectionCore connection = watch.connection;
@@ -358,10 +363,22 @@ final class Progress implements Runnable {
             } else if (now - watch.quietSince >= connection.spinNanos() && watch.arm(sources)) {
                 active.remove(i);
             } else {
+                resting &= isResting(watch, now);
                 Thread.yield();
+                continue;
             }
+            resting = false;
+        }
+        if (resting && !worked) {
+            platform.pause(Integer.MAX_VALUE);
         }
         return worked;
+    }
+
+    private static boolean isResting(Watch watch, long now) {
+        return now - watch.quietSince >= STREAM_SPIN_NANOS
+                && watch.connection.streams.isFilled()
+                && !watch.connection.devices.isBusy();
     }
 
     /// One connection's failure must not stop the others.

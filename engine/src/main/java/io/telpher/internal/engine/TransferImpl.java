@@ -9,6 +9,7 @@ import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import io.telpher.TransferState;
+import io.telpher.internal.device.Gpu;
 import io.telpher.internal.observe.Log;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandles;
@@ -52,6 +53,9 @@ final class TransferImpl implements Transfer {
 
     /// The operation of the current posting; guarded by the connection's lock.
     @Nullable Operation operation;
+
+    /// Where the current posting stands in its caller's stream; opened at its end.
+    Gpu.@Nullable Gate gate;
 
     private volatile TransferState state = TransferState.IDLE;
     private RemoteQuiet quiet = RemoteQuiet.UNKNOWN;
@@ -132,8 +136,9 @@ final class TransferImpl implements Transfer {
         moved = bytes;
         path = usedPath;
         error = why;
+        List<Action> ending;
         synchronized (this) {
-            List<Action> ending = actions;
+            ending = actions;
             actions = null;
             if (ending != null) {
                 Queue<Due> queue = due;
@@ -144,8 +149,13 @@ final class TransferImpl implements Transfer {
                 queue.add(new Due(ending, why));
             }
             state = Failures.state(reason);
-            return ending != null;
         }
+        Gpu.Gate passed = gate;
+        if (passed != null) {
+            gate = null;
+            passed.open();
+        }
+        return ending != null;
     }
 
     void runActions() {

@@ -50,8 +50,8 @@ final class Watch {
     }
 
     private boolean parkAll(Sources sources) {
-        if (connection.devices.isBusy()) {
-            return false; // no event tells of the end of what GPUs copy
+        if (connection.devices.isBusy() || connection.streams.isFilled()) {
+            return false; // no event tells of what GPUs do
         }
         for (LaneState s : connection.lanes.all()) {
             if (s.dead) {

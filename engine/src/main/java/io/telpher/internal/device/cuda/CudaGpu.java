@@ -23,6 +23,7 @@ final class CudaGpu implements Gpu {
     private final Exports exports;
     private final Imports imports;
     private final Peers peers;
+    private final StreamGates gates;
 
     /// For copies that their callers wait for.
     private final long stream;
@@ -41,6 +42,7 @@ final class CudaGpu implements Gpu {
         this.exports = new Exports(context, device.uuid());
         this.imports = new Imports(context);
         this.peers = new Peers(context);
+        this.gates = new StreamGates(context);
         long before = context.enter();
         try {
             this.stream = CudaStreams.create(CudaStreams.CU_STREAM_NON_BLOCKING, 0);
@@ -175,6 +177,11 @@ final class CudaGpu implements Gpu {
         } finally {
             making.unlock();
         }
+    }
+
+    @Override
+    public Gate gate(long of) {
+        return gates.put(of);
     }
 
     @Override

@@ -1,0 +1,279 @@
+package io.telpher.contract;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.telpher.Connection;
+import io.telpher.Device;
+import io.telpher.DeviceStream;
+import io.telpher.MemorySlices;
+import io.telpher.RemoteMemory;
+import io.telpher.TelpherException;
+import io.telpher.Transfer;
+import io.telpher.TransferOptions;
+import io.telpher.TransferState;
+import io.telpher.internal.ffi.cuda.CudaContexts;
+import io.telpher.internal.ffi.cuda.CudaCopies;
+import io.telpher.internal.ffi.cuda.CudaDevices;
+import io.telpher.internal.ffi.cuda.CudaMemory;
+import io.telpher.internal.ffi.cuda.CudaStreams;
+import io.telpher.internal.ffi.cuda.FakeGpu;
+import io.telpher.internal.ffi.linux.Memory;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.awaitility.Awaitility;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/// Transfers in the order of a caller's stream, which the test stops and lets go. The driver is the
+/// fake one, whose streams run work later than its call.
+@Tag(FakeGpu.TAG)
+class GpuStreamTest {
+    private static final int SIZE = 1 << 20;
+    private static final int OLD = 1;
+    private static final int LATE = 2;
+
+    @BeforeAll
+    static void checkDriver() {
+        FakeGpu.assumeHere();
+    }
+
+    @AfterEach
+    void restoreDriver() {
+        FakeGpu.setFaults("");
+    }
+
+    /// A stream of the program's own, in the primary context of the GPU that has its memory.
+    private static final class Stopped implements AutoCloseable {
+        private static final long STOP = 0;
+        private static final long AFTER = 8;
+        private static final long BYTES = 64;
+
+        final Device device;
+        private final long words;
+        private final long bytes;
+        private final long handle;
+
+        Stopped(Couple couple) {
+            device = couple.here().region("gpu").deviceMemory().device();
+            current();
+            words = CudaMemory.hostAlloc(4096, 0);
+            bytes = CudaMemory.hostAlloc(SIZE, 0);
+            handle = CudaStreams.create(CudaStreams.CU_STREAM_NON_BLOCKING, 0);
+            CudaStreams.waitValue64(handle, words + STOP, 1, CudaStreams.CU_STREAM_WAIT_VALUE_GEQ);
+        }
+
+        private void current() {
+            int number = CudaDevices.get(Device.list().indexOf(device));
+            CudaContexts.setCurrent(CudaContexts.retainPrimary(number));
+        }
+
+        TransferOptions order() {
+            return TransferOptions.DEFAULTS.withStream(new DeviceStream(device, handle));
+        }
+
+        /// What a program's kernel would do: other contents, once the stream goes on.
+        void changeLate(Participant self, String name) {
+            current();
+            Content.fill(Memory.segment(bytes, SIZE), 0, SIZE, LATE);
+            long to = self.region(name).deviceMemory().address();
+            CudaCopies.copy(to, bytes, SIZE, handle);
+        }
+
+        /// Puts a mark into the stream, behind everything.
+        void mark() {
+            current();
+            CudaStreams.writeValue64(handle, words + AFTER, 1, 0);
+        }
+
+        boolean isAtMark() {
+            return word(AFTER).getAtIndex(ValueLayout.JAVA_LONG, 0) == 1;
+        }
+
+        void awaitMark() {
+            Awaitility.await().atMost(Participant.LIMIT).until(this::isAtMark);
+        }
+
+        void letGo() {
+            word(STOP).set(ValueLayout.JAVA_LONG, 0, 1);
+        }
+
+        private MemorySegment word(long at) {
+            return Memory.segment(words, BYTES).asSlice(at, 8);
+        }
+
+        @Override
+        public void close() {
+            letGo();
+            current();
+            CudaStreams.synchronize(handle);
+            CudaStreams.destroy(handle);
+            CudaMemory.freeHost(words);
+            CudaMemory.freeHost(bytes);
+        }
+    }
+
+    private static Couple couple(TestPath path) {
+        Couple couple = Couple.open(path).connect();
+        couple.here().add("gpu", Kind.TELPHER, SIZE);
+        couple.there().run(self -> self.add("gpu", Kind.TELPHER, SIZE));
+        couple.here().fill("gpu", 0, SIZE, OLD);
+        return couple;
+    }
+
+    private static RemoteMemory target(Couple couple) {
+        return couple.there().run(self -> self.region("gpu").remote());
+    }
+
+    private static Transfer write(Couple couple, TransferOptions options) {
+        return couple.here()
+                .connection()
+                .write(couple.here().region("gpu").all(), target(couple), options);
+    }
+
+    /// The bytes are those that the stream has made before, and the stream goes on when they are
+    /// there. In the second round everything is warm, and the gate is used again.
+    @ParameterizedTest
+    @EnumSource(names = {"CUDA_DIRECT", "CUDA_TCP", "CUDA_RING"})
+    void beginsAfterTheStreamAndTheStreamGoesOnAfterIt(TestPath path) {
+        try (Couple couple = couple(path)) {
+            for (int round = 0; round < 2; round++) {
+                couple.here().fill("gpu", 0, SIZE, OLD);
+                couple.there().fill("gpu", 0, SIZE, OLD);
+                try (Stopped stream = new Stopped(couple)) {
+                    stream.changeLate(couple.here(), "gpu");
+                    Transfer transfer = write(couple, stream.order());
+                    stream.mark();
+                    assertThat(transfer.await(Duration.ofMillis(50))).isFalse();
+                    couple.there().check("gpu", 0, SIZE, OLD);
+                    assertThat(stream.isAtMark()).isFalse();
+
+                    stream.letGo();
+
+                    stream.awaitMark();
+                    assertThat(transfer.state()).isEqualTo(TransferState.DONE);
+                    couple.there().check("gpu", 0, SIZE, LATE);
+                }
+            }
+        }
+    }
+
+    /// Of messages, and of a receive whose memory the stream still uses.
+    @ParameterizedTest
+    @EnumSource(names = {"CUDA_DIRECT", "CUDA_TCP"})
+    void messagesOfOneStreamKeepTheirOrder(TestPath path) {
+        int count = 200;
+        try (Couple couple = couple(path);
+                Stopped stream = new Stopped(couple)) {
+            Connection here = couple.here().connection();
+            Connection there = couple.there().run(Participant::connection);
+            List<Transfer> all = new ArrayList<>();
+            for (int i = 0; i < count; i++) {
+                couple.here().fill("gpu", 1024L * i, 1024, i);
+                all.add(
+                        here.send(
+                                5,
+                                MemorySlices.of(couple.here().slice("gpu", 1024L * i, 1024)),
+                                stream.order()));
+            }
+            stream.letGo();
+            for (int i = 0; i < count; i++) {
+                int at = i;
+                Transfer receive =
+                        couple.there()
+                                .run(self -> there.receive(5, self.slice("gpu", 1024L * at, 1024)));
+                all.add(receive);
+            }
+            all.forEach(each -> Outcome.of(each).assertDone(1024));
+            for (int i = 0; i < count; i++) {
+                couple.there().check("gpu", 1024L * i, 1024, i);
+            }
+        }
+    }
+
+    @Test
+    void aNotificationAndARepostKeepToTheStream() {
+        try (Couple couple = couple(TestPath.CUDA_TCP);
+                Stopped stream = new Stopped(couple)) {
+            MemorySegment note = MemorySegment.ofArray(new byte[] {7});
+            Transfer told = couple.here().connection().notifyPeer(note, stream.order());
+            Transfer prepared =
+                    couple.here()
+                            .connection()
+                            .prepareWrite(
+                                    couple.here().region("gpu").all(),
+                                    target(couple),
+                                    stream.order());
+            prepared.post();
+            assertThat(told.await(Duration.ofMillis(20))).isFalse();
+            assertThat(prepared.state()).isEqualTo(TransferState.PENDING);
+            stream.letGo();
+            Outcome.of(told).assertDone();
+            Outcome.of(prepared).assertDone(SIZE);
+            prepared.post();
+            Outcome.of(prepared).assertDone(SIZE);
+            couple.there().check("gpu", 0, SIZE, OLD);
+        }
+    }
+
+    /// The stream stands still longer than the transfer may take: that ends, touches nothing, and
+    /// does not hold the stream up.
+    @Test
+    void aDeadlineCountsFromThePosting() {
+        try (Couple couple = couple(TestPath.CUDA_TCP);
+                Stopped stream = new Stopped(couple)) {
+            couple.there().fill("gpu", 0, SIZE, LATE);
+            Transfer late = write(couple, stream.order().withDeadline(Duration.ofMillis(50)));
+            Transfer cancelled = write(couple, stream.order());
+            stream.mark();
+            assertThat(cancelled.cancel()).isTrue();
+            assertThat(Outcome.of(late).state()).isEqualTo(TransferState.TIMED_OUT);
+            assertThat(Outcome.of(cancelled).state()).isEqualTo(TransferState.CANCELLED);
+            couple.there().check("gpu", 0, SIZE, LATE);
+            stream.letGo();
+            stream.awaitMark();
+            Outcome.of(write(couple, stream.order())).assertDone(SIZE);
+            couple.there().check("gpu", 0, SIZE, OLD);
+        }
+    }
+
+    @Test
+    void theEndOfAConnectionDoesNotWaitForTheStream() {
+        try (Couple couple = couple(TestPath.CUDA_DIRECT);
+                Stopped stream = new Stopped(couple)) {
+            Transfer transfer = write(couple, stream.order());
+            stream.mark();
+            couple.here().closeConnection();
+            assertThat(Outcome.of(transfer).state()).isEqualTo(TransferState.FAILED);
+            stream.letGo();
+            stream.awaitMark();
+        }
+    }
+
+    /// What the driver says of either half is what the transfer says, and the next one works.
+    @ParameterizedTest
+    @ValueSource(strings = {"cuStreamWriteValue64", "cuStreamWaitValue64"})
+    void aRefusedStreamFailsTheTransfer(String call) {
+        try (Couple couple = couple(TestPath.CUDA_TCP);
+                Stopped stream = new Stopped(couple)) {
+            stream.letGo();
+            FakeGpu.setFaults(call + ":1:801");
+            Outcome outcome = Outcome.of(write(couple, stream.order()));
+            FakeGpu.setFaults("");
+            assertThat(outcome.state()).isEqualTo(TransferState.FAILED);
+            assertThat(outcome.error())
+                    .isInstanceOf(TelpherException.NativeFailure.class)
+                    .hasMessageContaining(call);
+            for (int i = 0; i < 100; i++) { // more than there are words of one block
+                Outcome.of(write(couple, stream.order())).assertDone(SIZE);
+            }
+        }
+    }
+}
