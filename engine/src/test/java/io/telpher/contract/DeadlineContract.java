@@ -11,6 +11,7 @@ import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import io.telpher.TransferState;
+import io.telpher.internal.transport.verbs.RdmaNode;
 import java.lang.foreign.MemorySegment;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
@@ -20,6 +21,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /// A peer that does nothing for a while: transfers end in time and touch nothing afterwards, and
@@ -434,6 +436,7 @@ abstract class DeadlineContract extends Contract {
     }
 
     @Test
+    @Tag(RdmaNode.SLICE)
     void aStopLongerThanTheLivenessLimitIsNoDeath() {
         prepareMemory(7);
         RemoteMemory target = addTarget();

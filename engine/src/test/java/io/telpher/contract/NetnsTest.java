@@ -137,8 +137,18 @@ class NetnsTest {
                 .contains("10.99.0.", "10.99.1.");
     }
 
+    /// Waits until a link carries lanes again.
+    private static void awaitLanes(Participant self, String subnet) {
+        long end = System.nanoTime() + Participant.LIMIT.toNanos();
+        while (self.connection().metrics().lanes().stream()
+                .noneMatch(lane -> lane.alive() && lane.description().contains(subnet))) {
+            assertThat(System.nanoTime()).as(self.connection().explain()).isLessThan(end);
+            Contract.sleep(20);
+        }
+    }
+
     @Test
-    void oneLinkIsTakenDown() {
+    void oneLinkIsTakenDownAndComesBack() {
         prepareTwoLinks();
         limit("1gbit", "1gbit");
         connect(TCP);
@@ -152,6 +162,12 @@ class NetnsTest {
         checkSmallWrite();
         hosts.run("a", "ip", "link", "set", "v0", "up");
         checkSmallWrite();
+        a.tell(self -> awaitLanes(self, "10.99.0."));
+        long before = a.run(self -> sent(self, "10.99.0."));
+        int again = 32 << 20;
+        Peer.result(startWrite(target, again)).assertDone(again);
+        long after = a.run(self -> sent(self, "10.99.0."));
+        assertThat(after - before).as("bytes over the link that is back").isGreaterThan(again / 5);
     }
 
     @Test

@@ -3,6 +3,7 @@ package io.telpher.contract;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import io.telpher.internal.ffi.cuda.FakeGpu;
+import io.telpher.internal.transport.verbs.RdmaNode;
 import java.lang.annotation.ElementType;
 import java.lang.annotation.Inherited;
 import java.lang.annotation.Retention;
@@ -10,7 +11,6 @@ import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 import java.util.Arrays;
 import java.util.List;
-import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.extension.ExtensionContext;
 import org.junit.jupiter.params.provider.Arguments;
@@ -48,7 +48,7 @@ record Setting(TestPath path, Place place) {
             case ONE, CHECKED -> new LocalPeer();
             case TWO ->
                     PeerProcess.start(
-                            path.isOnGpus() ? FakeGpu.jvmArguments() : List.of(), Map.of());
+                            path.isOnGpus() ? FakeGpu.jvmArguments() : List.of(), RdmaNode.other());
             case NETNS -> {
                 assumeTrue(Namespaces.missing() == null, Namespaces.missing());
                 yield PeerProcess.start(Namespaces.contract().exec("b"));

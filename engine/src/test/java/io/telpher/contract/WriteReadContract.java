@@ -6,10 +6,12 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.telpher.MemoryRegion;
 import io.telpher.RemoteMemory;
 import io.telpher.Transfer;
+import io.telpher.internal.transport.verbs.RdmaNode;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -68,6 +70,7 @@ abstract class WriteReadContract extends Contract {
     }
 
     @Test
+    @Tag(RdmaNode.SLICE)
     void randomRanges() {
         region("source", Kind.TELPHER, MIB);
         RemoteMemory target = remote("target", Kind.TELPHER, MIB);
@@ -151,6 +154,7 @@ abstract class WriteReadContract extends Contract {
     }
 
     @Test
+    @Tag(RdmaNode.SLICE)
     void bothDirectionsAtTheSameTime() {
         int size = 200_000;
         int rounds = Scale.count(200);

@@ -4,6 +4,7 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assumptions.assumeThat;
 
+import io.telpher.internal.transport.verbs.RdmaNode;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -40,10 +41,12 @@ class RdmaVmTest {
         // Compiling well costs more than it saves under emulation.
         command.addAll(List.of("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-ea"));
         command.add("--enable-native-access=ALL-UNNAMED");
+        command.addAll(List.of("-Dtelpher.test.path=verbs", "-Dtelpher.test.scale=0.2"));
         command.addAll(List.of("-cp", classPath()));
         command.add("org.junit.platform.console.ConsoleLauncher");
         command.addAll(List.of("execute", "--disable-banner", "--disable-ansi-colors"));
-        command.addAll(List.of("--details=tree", "--fail-if-no-tests", "--include-tag=rdma"));
+        command.addAll(List.of("--details=testfeed", "--fail-if-no-tests"));
+        command.addAll(List.of("--include-tag=rdma", "--include-tag=" + RdmaNode.SLICE));
         // By name first: looking at all classes for the tag takes longer than the tests.
         String classes = System.getProperty("telpher.test.rdma", ".*[Vv]erbs.*");
         command.addAll(List.of("--scan-classpath=" + testClasses(), "-n", classes));

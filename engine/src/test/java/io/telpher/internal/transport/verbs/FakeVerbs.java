@@ -45,8 +45,9 @@ public final class FakeVerbs implements Provider {
     static final FakeVerbs HERE = new FakeVerbs();
 
     /// Whether this machine has devices.
-    private static final boolean REAL =
-            new SystemProvider().availability() instanceof Availability.Available;
+    private static final Provider SYSTEM = new SystemProvider();
+
+    private static final boolean REAL = SYSTEM.availability() instanceof Availability.Available;
 
     /// Events that may wait in a completion channel: whoever asks for another one takes them.
     private static final int MOST_EVENTS = 2;
@@ -78,9 +79,13 @@ public final class FakeVerbs implements Provider {
 
     /// Opens an endpoint; one that may use no other transport and has no device, on the double.
     public static Endpoint open(EndpointOptions options) {
-        return REAL || !options.transports().equals(List.of(VerbsTransport.NAME))
-                ? Endpoint.open(options)
-                : open(options, HERE);
+        if (!options.transports().equals(List.of(VerbsTransport.NAME))) {
+            return Endpoint.open(options);
+        }
+        if (REAL && RdmaNode.isHere()) {
+            return RdmaNode.open(options);
+        }
+        return open(options, REAL ? SYSTEM : HERE);
     }
 
     /// Opens an endpoint on a provider.

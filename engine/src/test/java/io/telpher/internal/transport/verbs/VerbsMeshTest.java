@@ -11,7 +11,9 @@ import io.telpher.ConnectionMetrics;
 import io.telpher.Endpoint;
 import io.telpher.EndpointOptions;
 import io.telpher.MemoryRegion;
+import io.telpher.TelpherException;
 import io.telpher.Transfer;
+import io.telpher.TransferOptions;
 import io.telpher.TransferState;
 import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
 import java.io.IOException;
@@ -33,6 +35,11 @@ class VerbsMeshTest {
     private static final Duration LIMIT = Duration.ofSeconds(120);
     private static final int BYTES = 8 << 20;
 
+    /// One for each cable, and one for control.
+    private static final int LANES = 3;
+
+    private static final List<String> CABLES = List.of("n01", "n02");
+
     private static final EndpointOptions OPTIONS =
             EndpointOptions.DEFAULTS
                     .withTransports(List.of(VerbsTransport.NAME))
@@ -41,18 +48,16 @@ class VerbsMeshTest {
 
     @BeforeAll
     static void checkMachine() {
-        assumeThat(System.getenv("RDMA_VM")).as("the machine of scripts/rdma-vm").isNotNull();
+        assumeThat(RdmaNode.isHere()).as("this is the machine of scripts/rdma-vm").isTrue();
+        RdmaNode.warmUp();
     }
 
     /// The system's library, some of its devices, and a time-out that lost packets do not stretch:
     /// the time-out that is usual means seconds for each.
     private static Endpoint open(String... devices) {
-        Provider some =
-                Altered.provider(
-                        new SystemProvider(), "devices", (usual, none) -> List.of(devices));
         Provider quick =
                 Altered.provider(
-                        some,
+                        RdmaNode.provider(List.of(devices)),
                         "readyToSend",
                         (usual, arguments) -> {
                             VerbsQueuePairs.Sending slow = (VerbsQueuePairs.Sending) arguments[1];
@@ -79,6 +84,11 @@ class VerbsMeshTest {
                     CompletableFuture.supplyAsync(() -> there.accept(LIMIT));
             Connection connection = here.connect(there.address(), LIMIT);
             assertThat(accepted.get(LIMIT.toSeconds(), TimeUnit.SECONDS).isOpen()).isTrue();
+            long end = System.nanoTime() + LIMIT.toNanos();
+            while (live(connection) < LANES) {
+                assertThat(System.nanoTime()).as(connection.explain()).isLessThan(end);
+                Thread.sleep(20);
+            }
             assertThat(execute("rdma", "resource", "show", "qp")).contains("type RC");
             body.run(here, there, connection);
         }
@@ -147,6 +157,84 @@ class VerbsMeshTest {
                         execute("tc", "qdisc", "del", "dev", "n01", "root");
                     }
                 });
+    }
+
+    /// On both cables: it may be done by then or not, but nothing is done that is not.
+    @Test
+    void aThirdOfAllPacketsIsLost() throws Exception {
+        connected(
+                (here, there, connection) -> {
+                    MemoryRegion a = here.allocate(1 << 18, Access.READ_WRITE);
+                    MemoryRegion b = there.allocate(1 << 18, Access.READ_WRITE);
+                    assertDone(write(connection, a, b), a, b);
+                    try {
+                        for (String cable : CABLES) {
+                            execute(
+                                    "tc", "qdisc", "add", "dev", cable, "root", "netem", "loss",
+                                    "30%");
+                        }
+                        a.segment().fill((byte) 3);
+                        Transfer transfer =
+                                connection.write(
+                                        a.slice(0, a.size()),
+                                        b.remote(),
+                                        TransferOptions.DEFAULTS.withDeadline(
+                                                Duration.ofSeconds(5)));
+                        assertThat(transfer.await(LIMIT)).as("ends in time").isTrue();
+                        if (transfer.state() == TransferState.DONE) {
+                            assertThat(a.segment().mismatch(b.segment())).isEqualTo(-1);
+                        } else {
+                            assertThat(transfer.error())
+                                    .isInstanceOfAny(
+                                            TelpherException.TimedOut.class,
+                                            TelpherException.PeerLost.class);
+                        }
+                    } finally {
+                        for (String cable : CABLES) {
+                            execute("tc", "qdisc", "del", "dev", cable, "root");
+                        }
+                    }
+                });
+    }
+
+    /// The kernel takes the addresses of a port that goes down out of its table.
+    @Test
+    void aPortThatComesBackGetsItsLanesBack() throws Exception {
+        connected(
+                (here, there, connection) -> {
+                    MemoryRegion a = here.allocate(BYTES, Access.READ_WRITE);
+                    MemoryRegion b = there.allocate(BYTES, Access.READ_WRITE);
+                    assertDone(write(connection, a, b), a, b);
+                    Transfer transfer = write(connection, a, b);
+                    execute("ip", "link", "set", "n01", "down");
+                    try {
+                        assertDone(transfer, a, b);
+                        long end = System.nanoTime() + LIMIT.toNanos();
+                        while (live(connection) == LANES) { // an idle lane does not notice
+                            assertThat(System.nanoTime()).isLessThan(end);
+                            assertDone(write(connection, a, b), a, b);
+                        }
+                    } finally {
+                        execute("/run/mesh", "up", "n01");
+                    }
+                    long end = System.nanoTime() + LIMIT.toNanos();
+                    while (live(connection) < LANES) {
+                        assertThat(System.nanoTime()).as(connection.explain()).isLessThan(end);
+                        Thread.sleep(20);
+                    }
+                    assertDone(write(connection, a, b), a, b);
+                    assertThat(connection.metrics().lanes())
+                            .as("one that came back carries something")
+                            .anyMatch(
+                                    lane ->
+                                            lane.index() >= LANES
+                                                    && lane.alive()
+                                                    && lane.bytesSent() > 0);
+                });
+    }
+
+    private static long live(Connection connection) {
+        return connection.metrics().lanes().stream().filter(ConnectionMetrics.Lane::alive).count();
     }
 
     @Test

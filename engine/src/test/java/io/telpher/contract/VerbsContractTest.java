@@ -1,0 +1,31 @@
+package io.telpher.contract;
+
+import static org.assertj.core.api.Assumptions.assumeThat;
+
+import io.telpher.internal.transport.verbs.RdmaNode;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Nested;
+
+/// A slice of the contract between two nodes of the machine of `scripts/rdma-vm`: processes with
+/// the ports of one each, on queue pairs of the kernel. That machine is slow, so the slice is thin:
+/// what has the tag [RdmaNode#SLICE]. [ContractTest] has all of it, on a double in one process.
+class VerbsContractTest {
+    @BeforeAll
+    static void checkMachine() {
+        assumeThat(RdmaNode.isHere()).as("this is the machine of scripts/rdma-vm").isTrue();
+    }
+
+    @Nested
+    @Setting.In(Place.TWO)
+    class WriteRead extends WriteReadContract {}
+
+    /// Of peers that stand still.
+    @Nested
+    @Setting.In(Place.TWO)
+    class Deadline extends DeadlineContract {}
+
+    /// Of peers that end.
+    @Nested
+    @Setting.In(Place.TWO)
+    class Death extends DeathContract {}
+}

@@ -1,0 +1,69 @@
+package io.telpher.internal.transport.verbs;
+
+import io.telpher.Endpoint;
+import io.telpher.EndpointOptions;
+import io.telpher.TelpherException;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+
+/// A node of the machine of `scripts/rdma-vm`, for tests that play two hosts in it: a process sees
+/// the devices of one node alone. The nodes share the kernel's first network namespace, since
+/// soft-RoCE sends nothing in another one.
+public final class RdmaNode {
+    /// The tag of contract tests that run between nodes.
+    public static final String SLICE = "rdma-slice";
+
+    private static final String VARIABLE = "RDMA_VM_DEVICES";
+    private static final String OWN = "rxe01,rxe02";
+    private static final String OTHERS = "rxe10,rxe20";
+    private static final int TRIES = 5;
+    private static final Duration LIMIT = Duration.ofSeconds(30);
+
+    private static boolean warm;
+
+    private RdmaNode() {}
+
+    /// Whether this is that machine.
+    public static boolean isHere() {
+        return System.getenv("RDMA_VM") != null;
+    }
+
+    /// @return variables that make a process the other node
+    public static Map<String, String> other() {
+        return isHere() ? Map.of(VARIABLE, OTHERS) : Map.of();
+    }
+
+    /// Opens an endpoint on this process's node.
+    static Endpoint open(EndpointOptions options) {
+        warmUp();
+        return FakeVerbs.open(options, provider());
+    }
+
+    /// Connects two endpoints of this process, once: under emulation the code of a handshake takes
+    /// seconds to load, more than a peer waits for. The first try may meet that limit itself.
+    static synchronized void warmUp() {
+        EndpointOptions options =
+                EndpointOptions.DEFAULTS.withTransports(List.of(VerbsTransport.NAME));
+        for (int i = 0; i < TRIES && !warm; i++) {
+            try (Endpoint one = FakeVerbs.open(options, provider());
+                    Endpoint other = FakeVerbs.open(options, provider())) {
+                one.connect(other.address(), LIMIT).close();
+                warm = true;
+            } catch (TelpherException e) {
+                System.err.println("warming up: " + e);
+            }
+        }
+    }
+
+    /// The system's library with the devices of this process's node.
+    static Provider provider() {
+        String devices = System.getenv().getOrDefault(VARIABLE, OWN);
+        return provider(List.of(devices.split(",")));
+    }
+
+    /// The system's library with some of its devices.
+    static Provider provider(List<String> devices) {
+        return Altered.provider(new SystemProvider(), "devices", (usual, none) -> devices);
+    }
+}
