@@ -12,7 +12,7 @@ from typing import Any, Callable, Deque, List, Optional
 from . import _jvm, _signals
 from ._errors import Ended, ForkedError, InternalError, JvmError, decode
 
-VERSION = 1
+VERSION = 2
 """Of the requests below; Bridge.java has the same."""
 
 DONE = 1 << 62
@@ -20,7 +20,7 @@ SLICE = 50_000_000
 """Nanoseconds of one foreign call that waits: as long as Ctrl-C may take."""
 
 # Requests, in the order of the methods of the Java classes *Calls.
-ONE_SIDED = struct.Struct("<4q")  # connection, region, offset, length; a descriptor follows
+ONE_SIDED = struct.Struct("<4q48s")  # connection, region, offset, length, a peer's descriptor
 MESSAGE = struct.Struct("<5q")  # connection, region, offset, length, tag
 TRANSFER = struct.Struct("<11q")  # see TransferCalls.transfer; a descriptor follows
 PAIR = struct.Struct("<2q")
@@ -45,6 +45,12 @@ class _Calls:
 
 
 calls: Any = _Calls()
+
+_OF_HANDLES = frozenset((
+    "endpointClose", "endpointPort", "regionClose", "connectionClose", "connectionPoll", "connectionIsOpen", "connectionFailure",
+    "taskAbandon", "post", "run", "poll", "cancel", "watch", "handles", "complete",
+))
+"""The functions that take a handle; the others take a request."""
 
 _lock = threading.Lock()
 _started_in: Optional[int] = None
@@ -78,10 +84,11 @@ def _bind(address: int) -> None:
             "install the package again" % (_jvm.jar_folder(), version, VERSION)
         )
     functions = (ctypes.c_void_p * count).from_address(address + 32)
-    # Every function takes a handle or a request. CFUNCTYPE lets the GIL go around the call.
-    shape = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+    # CFUNCTYPE lets the GIL go around the call. As void* bytes would cost twice as much as they do as char*.
+    of_handle = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+    of_request = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)
     for name, function in zip(ctypes.string_at(names, length).decode().split("\n"), functions):
-        setattr(calls, name, shape(function))
+        setattr(calls, name, (of_handle if name in _OF_HANDLES else of_request)(function))
 
 
 def _refuse(*_: object) -> Any:
@@ -102,9 +109,10 @@ def _forked() -> None:
 
 def take_failure(word: int) -> "tuple[BaseException, Optional[Ended]]":
     """What a negative result stands for."""
-    failure = decode(text(FAILURE, -word))
-    give_back(-word)
-    return failure
+    try:
+        return decode(text(FAILURE, -word))
+    finally:
+        give_back(-word)
 
 
 def checked(word: int) -> int:
@@ -120,7 +128,7 @@ def text(kind: int, handle: int = 0) -> bytes:
     while True:
         buffer = ctypes.create_string_buffer(size)
         length = calls.text(QUADRUPLE.pack(kind, handle, ctypes.addressof(buffer), size))
-        if length < 0 and kind == FAILURE:
+        if length < 0 and kind == FAILURE and length == -handle:
             raise InternalError("failure %d cannot be read" % handle)
         checked(length)
         if length <= size:
@@ -153,7 +161,7 @@ def give_back(handle: int) -> None:
 
 
 def collect(least: int = 64) -> None:
-    """Gives handles back if there are many."""
+    """Gives handles back if there are many. Raises nothing: what cannot be given back now, for want of memory, is so the next time."""
     if len(_returned) < least or not usable():
         return
     batch: List[int] = []
@@ -163,7 +171,9 @@ def collect(least: int = 64) -> None:
         except IndexError:  # another thread was faster
             break
     array = (ctypes.c_int64 * len(batch))(*batch)
-    checked(calls.release(PAIR.pack(len(batch), ctypes.addressof(array))))
+    word = calls.release(PAIR.pack(len(batch), ctypes.addressof(array)))
+    if word < 0:
+        _returned.extend([*batch, -word])
 
 
 _paths: List[str] = []

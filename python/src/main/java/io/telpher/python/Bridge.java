@@ -14,6 +14,7 @@ import java.lang.reflect.Modifier;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /// The table of functions for Python (docs/python.md). Each static method `long name(long)` of the
 /// classes in [#CALLS] is one, under its name: it takes a handle or the address of a request, and
@@ -23,7 +24,7 @@ import java.util.List;
 /// each, then the functions' addresses. It is never freed.
 final class Bridge {
     /// Raised whenever a request or a result changes its meaning; `_table.py` has the same.
-    private static final long VERSION = 1;
+    private static final long VERSION = 2;
 
     private static final Class<?>[] CALLS = {
         EndpointCalls.class,
@@ -37,9 +38,14 @@ final class Bridge {
 
     private static final MethodType SHAPE = MethodType.methodType(long.class, long.class);
 
+    /// Let go when the heap is full: whoever hears of that needs some memory to give others back.
+    private static final int RESERVE = 1 << 18;
+
+    private static volatile byte @Nullable [] reserve = new byte[RESERVE];
+
     /// For when there is no memory to say that there is no memory.
     private static final long NO_MEMORY =
-            -HANDLES.put(new Failure(new OutOfMemoryError("Java heap space"), null));
+            -HANDLES.keep(Failure.ready(new OutOfMemoryError("Java heap space")));
 
     private Bridge() {}
 
@@ -91,13 +97,25 @@ final class Bridge {
         }
     }
 
-    /// Keeps what was thrown until Python asks.
+    /// Keeps what was thrown until Python asks. Throws nothing, whatever happens: there may be no
+    /// memory, or no room left on the stack.
     static long failed(Throwable thrown) {
         try {
+            if (thrown instanceof OutOfMemoryError) {
+                reserve = null;
+            }
             return -HANDLES.put(
-                    thrown instanceof Ended ended ? ended.failure : new Failure(thrown, null));
-        } catch (OutOfMemoryError e) {
+                    thrown instanceof Ended ended ? ended.failure : Failure.of(thrown, null));
+        } catch (Throwable _) {
+            reserve = null;
             return NO_MEMORY;
+        }
+    }
+
+    /// Memory has been given back.
+    static void reserve() {
+        if (reserve == null) {
+            reserve = new byte[RESERVE];
         }
     }
 }

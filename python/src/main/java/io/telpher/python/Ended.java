@@ -11,6 +11,6 @@ final class Ended extends RuntimeException {
 
     Ended(TelpherException why, Transfer transfer) {
         super(null, null, false, false);
-        this.failure = new Failure(why, transfer);
+        this.failure = Failure.of(why, transfer);
     }
 }

@@ -15,11 +15,25 @@ import org.jspecify.annotations.Nullable;
 ///
 /// @param thrown what it was
 /// @param transfer whose end it was, or null
-record Failure(Throwable thrown, @Nullable Transfer transfer) {
+/// @param encoded what [#encode()] returns, made in advance, or null
+@SuppressWarnings("ArrayRecordComponent") // nobody compares them
+record Failure(Throwable thrown, @Nullable Transfer transfer, byte @Nullable [] encoded) {
+    static Failure of(Throwable thrown, @Nullable Transfer transfer) {
+        return new Failure(thrown, transfer, null);
+    }
+
+    /// One that can be read when there is no memory left.
+    static Failure ready(Throwable thrown) {
+        return new Failure(thrown, null, of(thrown, null).encode());
+    }
+
     /// Name of the class, message, two details of the class, name and message of the cause, stack;
     /// of a transfer: state, remote quiet, bytes moved, path. Each text is its length (4 bytes) and
     /// its bytes.
     byte[] encode() {
+        if (encoded != null) {
+            return encoded;
+        }
         Throwable cause = thrown.getCause();
         String first = "";
         String second = "";

@@ -8,7 +8,7 @@ import org.jspecify.annotations.Nullable;
 /// that was given back is recognised whatever has its slot now. Looking up takes no lock.
 final class Handles {
     /// Immutable, so that a reader without a lock sees all of it.
-    private record Entry(long handle, Object object) {}
+    private record Entry(long handle, Object object, boolean lasting) {}
 
     private volatile @Nullable Entry[] entries = new @Nullable Entry[256];
     private int[] generations = new int[256];
@@ -18,34 +18,46 @@ final class Handles {
 
     /// @return a number above 0 and below 2^62
     synchronized long put(Object object) {
-        int slot;
-        if (frees > 0) {
-            slot = free[--frees];
-        } else {
-            slot = used++;
-            if (slot == entries.length) {
-                grow();
-            }
+        return put(object, false);
+    }
+
+    /// Puts an object in for ever: giving its handle back does nothing.
+    synchronized long keep(Object object) {
+        return put(object, true);
+    }
+
+    /// Nothing has changed when there is no memory for it.
+    private long put(Object object, boolean lasting) {
+        if (frees == 0 && used == entries.length) {
+            grow();
         }
-        int generation = (generations[slot] + 1) & 0x3fff_ffff;
-        generations[slot] = Math.max(generation, 1);
-        long handle = (long) generations[slot] << 32 | slot;
-        entries[slot] = new Entry(handle, object);
-        return handle;
+        int slot = frees > 0 ? free[frees - 1] : used;
+        int generation = Math.max(generations[slot] + 1 & 0x3fff_ffff, 1);
+        Entry entry = new Entry((long) generation << 32 | slot, object, lasting);
+        if (frees > 0) {
+            frees--;
+        } else {
+            used++;
+        }
+        generations[slot] = generation;
+        entries[slot] = entry;
+        return entry.handle;
     }
 
     private void grow() {
         int size = entries.length * 2;
-        generations = Arrays.copyOf(generations, size);
-        free = Arrays.copyOf(free, size);
+        int[] moreGenerations = Arrays.copyOf(generations, size);
+        int[] moreFree = Arrays.copyOf(free, size);
         entries = Arrays.copyOf(entries, size);
+        generations = moreGenerations;
+        free = moreFree;
     }
 
     /// Gives a handle back; one that was given back before is left alone.
     synchronized void remove(long handle) {
         int slot = slot(handle);
         Entry entry = slot < used ? entries[slot] : null;
-        if (entry != null && entry.handle == handle) {
+        if (entry != null && entry.handle == handle && !entry.lasting) {
             entries[slot] = null;
             free[frees++] = slot;
         }

@@ -95,11 +95,14 @@ final class ObjectCalls {
         return 0;
     }
 
-    /// Gives handles back. Request: count 8, address of the handles 8.
+    /// Gives handles back, which takes no memory. Request: count 8, address of the handles 8.
     static long release(long request) {
-        for (long handle : Request.longs(at(request, 8), at(request, 0))) {
-            HANDLES.remove(handle);
+        long count = at(request, 0);
+        long handles = at(request, 8);
+        for (long i = 0; i < count; i++) {
+            HANDLES.remove(at(handles + Long.BYTES * i, 0));
         }
+        Bridge.reserve();
         return 0;
     }
 
