@@ -14,7 +14,30 @@ import java.util.List;
 
 /// Functions that make the pieces of vectored transfers. Arrays are copied before they are checked.
 final class PieceCalls {
+    /// Most pieces that are listed: 28 bytes of the heap each, twice that while they are made.
+    private static final int MOST = 1 << 22;
+
     private PieceCalls() {}
+
+    /// @return the number of pieces, when they may be listed
+    private static int listed(long count) {
+        if (count < 0 || count > MOST) {
+            throw new IllegalArgumentException(
+                    "%d pieces in one transfer: at most %d can be listed; make the memory contiguous, or use several transfers or larger blocks"
+                            .formatted(count, MOST));
+        }
+        return (int) count;
+    }
+
+    /// @return the number of pieces of equal lengths at equal distances, which are not listed
+    private static int strided(long count) {
+        if (count < 0 || count > Integer.MAX_VALUE) {
+            throw new IllegalArgumentException(
+                    "%d pieces in one transfer: at most %d; use larger blocks"
+                            .formatted(count, Integer.MAX_VALUE));
+        }
+        return (int) count;
+    }
 
     /// Equal blocks of a region. Request: region 8, base 8, block's bytes 8, count 8, address
     /// of the blocks' numbers 8.
@@ -46,13 +69,13 @@ final class PieceCalls {
         RemoteMemory from = memory.slice(base, memory.length() - base);
         return HANDLES.put(
                 RemoteSlices.strided(
-                        from, at(request, 8), at(request, 16), Math.toIntExact(at(request, 24))));
+                        from, at(request, 8), at(request, 16), strided(at(request, 24))));
     }
 
     private static long[] offsets(long request) {
         long base = at(request, 8);
         long block = at(request, 16);
-        long[] numbers = Request.longs(at(request, 32), at(request, 24));
+        long[] numbers = Request.longs(at(request, 32), listed(at(request, 24)));
         for (int i = 0; i < numbers.length; i++) {
             if (numbers[i] < 0) {
                 throw new IndexOutOfBoundsException(
@@ -74,14 +97,13 @@ final class PieceCalls {
         long[] strides = Request.longs(at(request, 40), at(request, 24));
         if (shape.length == 1 && strides[0] >= run) {
             return HANDLES.put(
-                    MemorySlices.strided(
-                            region, first, run, strides[0], Math.toIntExact(shape[0])));
+                    MemorySlices.strided(region, first, run, strides[0], strided(shape[0])));
         }
         long count = 1;
         for (long size : shape) {
             count = Math.multiplyExact(count, size);
         }
-        long[] offsets = new long[Math.toIntExact(count)];
+        long[] offsets = new long[listed(count)];
         long[] lengths = new long[offsets.length];
         Arrays.fill(lengths, run);
         long[] index = new long[shape.length];
@@ -103,8 +125,12 @@ final class PieceCalls {
     /// Parts one after the other. Request: count 8, address of the parts 8: each a handle of a
     /// region or of pieces 8, offset 8, length 8 (of pieces, both are 0).
     static long localJoin(long request) {
-        List<MemorySlice> parts = new ArrayList<>();
-        long[] table = Request.longs(at(request, 8), at(request, 0) * 3);
+        long[] table = Request.longs(at(request, 8), listed(at(request, 0)) * 3L);
+        long count = 0;
+        for (int i = 0; i < table.length; i += 3) {
+            count += HANDLES.find(table[i]) instanceof MemorySlices pieces ? pieces.count() : 1;
+        }
+        List<MemorySlice> parts = new ArrayList<>(listed(count));
         for (int i = 0; i < table.length; i += 3) {
             switch (HANDLES.get(table[i], Object.class)) {
                 case MemorySlices pieces -> {
@@ -124,7 +150,7 @@ final class PieceCalls {
     /// Descriptors one after the other. Request: count 8, address of the descriptors 8, 48 bytes
     /// each.
     static long remoteJoin(long request) {
-        RemoteMemory[] parts = new RemoteMemory[Math.toIntExact(at(request, 0))];
+        RemoteMemory[] parts = new RemoteMemory[listed(at(request, 0))];
         for (int i = 0; i < parts.length; i++) {
             parts[i] = Request.remote(at(request, 8) + (long) RemoteMemory.SIZE * i);
         }
