@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import threading
 import time
@@ -16,7 +15,7 @@ from . import _addresses, _memory
 from ._addresses import Metadata, Records, Refused, log
 from ._connections import LOCAL, NET, Connections
 from ._memory import NO_ID, XferDesc
-from ._operations import Transfers, fallible
+from ._operations import REASONS, Transfers, fallible
 from ._types import FloatType
 
 _RETRY = 0.1
@@ -209,17 +208,21 @@ class Endpoint(Transfers):
         return True
 
     def register_memory(self, tensor_list: Sequence[Any]) -> List[XferDesc]:
-        """Registers contiguous tensors, for ``transfer``. Raises RuntimeError for what is not one, and what registering raises."""
+        """Registers contiguous tensors, for ``transfer``; all or none. Raises RuntimeError for what is not one, or cannot be registered."""
         for index, tensor in enumerate(tensor_list):
             if not (hasattr(tensor, "data_ptr") and hasattr(tensor, "numel") and hasattr(tensor, "element_size")):
                 raise RuntimeError("item %d is a %s and no tensor: it has no data_ptr()" % (index, type(tensor).__name__))
             if hasattr(tensor, "is_contiguous") and not tensor.is_contiguous():
                 raise RuntimeError("item %d is a tensor that is not contiguous: its bytes do not lie together" % index)
-        made = []
-        for tensor in tensor_list:
-            pointer, size = tensor.data_ptr(), tensor.numel() * tensor.element_size()
-            number = self._memory.add(pointer, size)
-            made.append(XferDesc.of(number, self._memory.slice(number, pointer, size)))
+        made: List[XferDesc] = []
+        try:
+            for tensor in tensor_list:
+                pointer, size = tensor.data_ptr(), tensor.numel() * tensor.element_size()
+                number = self._memory.add(pointer, size)
+                made.append(XferDesc.of(number, self._memory.slice(number, pointer, size)))
+        except REASONS as e:
+            self.deregister_memory(made)
+            raise RuntimeError("item %d cannot be registered: %s" % (len(made), e)) from e
         return made
 
     def deregister_memory(self, desc_list: Sequence[XferDesc]) -> None:
@@ -259,15 +262,14 @@ def _open(port: int) -> Tuple[Engine, int]:
     secret = os.environ.get("TELPHER_SECRET") or secrets.token_hex(16)
     for wanted in (port, 0):
         engine = Engine(secret=secret, port=wanted)
-        listening = re.search(r"^tcp: in use, \S+:(\d+)(?: |$|,)", engine.explain(), re.MULTILINE)
-        if listening or "EADDRINUSE" not in engine.explain():
+        if engine.port or not wanted:
             break
         engine.close()
-    return engine, int(listening.group(1)) if listening else 0
+    return engine, engine.port
 
 
 def _accept_all(owner: weakref.ref) -> None:
-    """Ends with the endpoint, which it does not keep."""
+    """Ends with the endpoint, which it does not keep, and with nothing else: a peer that fails is no reason to refuse the others."""
     while True:
         endpoint = owner()
         if endpoint is None or endpoint._engine.closed:
@@ -277,6 +279,6 @@ def _accept_all(owner: weakref.ref) -> None:
         except Closed:
             return
         except Exception:
-            log.exception("start_passive_accept has ended, nobody is accepted any more")
-            return
+            log.exception("start_passive_accept could not take in a peer; it goes on")
+            time.sleep(_RETRY)
         del endpoint

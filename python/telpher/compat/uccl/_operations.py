@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import os
+import struct
 from typing import Any, Callable, List, Optional, Sequence, Tuple, TypeVar
 
 from ... import Error, MemorySlice, RemoteMemory
@@ -15,7 +16,7 @@ from ._transfers import Operation, Operations
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_REASONS = (Error, Refused, ValueError, IndexError, BufferError, MemoryError, OSError)
+REASONS = (Error, Refused, ValueError, IndexError, BufferError, MemoryError, OSError, OverflowError, struct.error)
 
 
 def fallible(failed: Any) -> Callable[[F], F]:
@@ -26,7 +27,7 @@ def fallible(failed: Any) -> Callable[[F], F]:
         def told(self: Any, *args: Any, **kwargs: Any) -> Any:
             try:
                 return call(self, *args, **kwargs)
-            except _REASONS as e:
+            except REASONS as e:
                 log.error("%s returns False: %s", call.__name__.lstrip("_"), e)
                 return copy.deepcopy(failed)
 
@@ -161,26 +162,29 @@ class Transfers:
     @fallible(False)
     def sendv(self, conn_id: int, mr_id_v: Vector, data_ptr_v: Vector, size_v: Vector, num_iovs: int) -> bool:
         """Sends a message for each piece, in order."""
-        return self._wait(self._send(conn_id, self._slices(mr_id_v, data_ptr_v, size_v, num_iovs)))
+        return self._wait(self._send(conn_id, self._parts(self._memory.slice, mr_id_v, data_ptr_v, size_v, num_iovs)))
 
     @fallible((False, 0))
     def sendv_async(self, conn_id: int, mr_id_v: Vector, data_ptr_v: Vector, size_v: Vector, num_iovs: int) -> Tuple[bool, int]:
         """``sendv`` in the background."""
-        return self._start(self._send(conn_id, self._slices(mr_id_v, data_ptr_v, size_v, num_iovs)))
+        return self._start(self._send(conn_id, self._parts(self._memory.slice, mr_id_v, data_ptr_v, size_v, num_iovs)))
 
     @fallible(False)
     def recvv(self, conn_id: int, mr_id_v: Vector, data_ptr_v: Vector, size_v: Vector, num_iovs: int) -> bool:
         """Receives a message for each piece, in order."""
-        return self._wait(self._receive(conn_id, self._slices(mr_id_v, data_ptr_v, size_v, num_iovs)))
+        return self._wait(self._receive(conn_id, self._parts(self._memory.room, mr_id_v, data_ptr_v, size_v, num_iovs)))
 
     @fallible((False, 0))
     def recvv_async(self, conn_id: int, mr_id_v: Vector, data_ptr_v: Vector, size_v: Vector, num_iovs: int) -> Tuple[bool, int]:
         """``recvv`` in the background."""
-        return self._start(self._receive(conn_id, self._slices(mr_id_v, data_ptr_v, size_v, num_iovs)))
+        return self._start(self._receive(conn_id, self._parts(self._memory.room, mr_id_v, data_ptr_v, size_v, num_iovs)))
 
-    def _slices(self, ids: Vector, pointers: Vector, sizes: Vector, count: int) -> List[MemorySlice]:
-        _same(count, ids, pointers, sizes)
-        return [self._memory.slice(*each) for each in zip(ids, pointers, sizes)]
+    @staticmethod
+    def _parts(part: Callable[..., MemorySlice], ids: Vector, pointers: Vector, sizes: Vector, count: int) -> List[MemorySlice]:
+        """The first so many; here UCCL lets the lists be longer."""
+        if any(len(each) < count for each in (ids, pointers, sizes)):
+            _same(count, ids, pointers, sizes)
+        return [part(*each) for each in zip(ids[:count], pointers, sizes)]
 
     def _send(self, conn_id: int, local: List[MemorySlice], temporary: Any = ()) -> Operation:
         channel = self._connections.get(conn_id)
@@ -288,7 +292,7 @@ class Transfers:
             return post(local, temporary)
         except BaseException:
             for region in temporary:
-                region.close()
+                region.discard()
             raise
 
     # --- by descriptor, and polling -------------------------------------------------------------------------

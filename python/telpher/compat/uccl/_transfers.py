@@ -35,8 +35,9 @@ class Operation:
 
     def release(self) -> None:
         """Closes what was registered for it."""
-        while self.temporary:
-            self.temporary.pop().close()
+        temporary, self.temporary = self.temporary, []
+        for region in temporary:
+            region.discard()
 
 
 class Operations:
@@ -62,8 +63,9 @@ class Operations:
         if not operation.done():
             return False
         with self._lock:
-            self._by_id.pop(number, None)
-        operation.release()
+            first = self._by_id.pop(number, None) is not None
+        if first:  # of several threads that poll it, all of whom are told
+            operation.release()
         failure = operation.failure()
         if failure is not None:
             raise failure

@@ -111,6 +111,10 @@ public interface Endpoint extends AutoCloseable {
     /// @throws TelpherException.TimedOut when none came
     Connection accept(Duration atMost);
 
+    /// @return the TCP port that it listens on, the first one where there are several; 0 when it
+    ///     does not listen by TCP
+    int port();
+
     /// @return which transports this endpoint uses and where they listen, and why not the others;
     ///     one line for each, for people
     String explain();

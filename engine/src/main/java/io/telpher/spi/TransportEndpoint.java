@@ -8,6 +8,12 @@ public interface TransportEndpoint extends AutoCloseable {
     /// @return what goes into the endpoint's address
     List<Locator> locators();
 
+    /// @return the port that peers know it by, the first one where there are several; 0 when they
+    ///     know it otherwise
+    default int port() {
+        return 0;
+    }
+
     /// @return every way to the peer, best first; those that are not possible carry the reason
     List<Route> routes(PeerAddress peer);
 

@@ -43,6 +43,11 @@ final class EndpointCalls {
         return 0;
     }
 
+    /// @return the TCP port that it listens on, or 0
+    static long endpointPort(long endpoint) {
+        return HANDLES.get(endpoint, Endpoint.class).port();
+    }
+
     /// Request: endpoint 8, bytes 8, access 8, device's name 8, its length 8 (0: host memory).
     static long allocate(long request) {
         Endpoint endpoint = HANDLES.get(at(request, 0), Endpoint.class);
@@ -81,6 +86,8 @@ final class EndpointCalls {
     }
 
     /// Request: region 8, room for the answer 8: address 8, size 8, descriptor 48.
+    ///
+    /// @return 0 for host memory, else 1 and the device's number in the driver's order
     static long regionInfo(long request) {
         MemoryRegion region = HANDLES.get(at(request, 0), MemoryRegion.class);
         DeviceMemory device = region.deviceMemory();
@@ -88,7 +95,7 @@ final class EndpointCalls {
         Request.put(answer, 0, device == null ? region.segment().address() : device.address());
         Request.put(answer, 8, region.size());
         Request.answer(region.remote().toBytes(), answer + 16, 48);
-        return device == null ? 0 : 1;
+        return device == null ? 0 : 1 + Device.list().indexOf(device.device());
     }
 
     /// Request: region 8, first byte in it 8, address 8, bytes 8.

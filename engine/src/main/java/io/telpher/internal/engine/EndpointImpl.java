@@ -458,6 +458,15 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     }
 
     @Override
+    public int port() {
+        return transports.stream()
+                .mapToInt(opened -> opened.endpoint().port())
+                .filter(port -> port != 0)
+                .findFirst()
+                .orElse(0);
+    }
+
+    @Override
     public String explain() {
         StringBuilder text = new StringBuilder();
         for (Opened opened : transports) {

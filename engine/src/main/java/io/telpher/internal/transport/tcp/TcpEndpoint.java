@@ -129,6 +129,11 @@ final class TcpEndpoint implements TransportEndpoint {
     }
 
     @Override
+    public int port() {
+        return listeners.isEmpty() ? 0 : listeners.getFirst().port();
+    }
+
+    @Override
     public List<Route> routes(PeerAddress peer) {
         EndpointOptions options = context.options();
         TcpRoutes.Budget budget =
