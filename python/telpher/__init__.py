@@ -29,8 +29,8 @@ from ._errors import (
     Unsupported,
 )
 from ._pieces import MemoryPieces, RemotePieces
-from ._region import MemoryRegion, MemorySlice
-from ._transfer import Transfer, wait_all
+from ._region import DeviceView, MemoryRegion, MemorySlice
+from ._transfer import PreparedTransfer, Transfer, wait_all
 from ._values import CounterUpdate, EndpointAddress, RemoteMemory
 
 __version__ = "0.1.0"
@@ -42,6 +42,7 @@ __all__ = [
     "ConnectFailed",
     "Connection",
     "CounterUpdate",
+    "DeviceView",
     "Endpoint",
     "EndpointAddress",
     "Error",
@@ -54,6 +55,7 @@ __all__ = [
     "MemorySlice",
     "NativeFailure",
     "PeerLost",
+    "PreparedTransfer",
     "ProtocolViolation",
     "RegionBusy",
     "RemoteMemory",

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Union
 from . import _memory, _pieces, _table
 from ._errors import Closed, Error, TimedOut
 from ._region import MemoryRegion, MemorySlice, register
-from ._table import calls
-from ._transfer import Transfer
+from ._table import DONE, calls
+from ._transfer import PostedTransfer, PreparedTransfer, Transfer, finished
 from ._values import CounterUpdate, EndpointAddress, RemoteMemory, address_of_bytes
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _WRITE, _READ, _SEND, _RECEIVE, _NOTIFY = range(5)
 _PREPARE = 8
+_ONE_SIDED, _MESSAGE = _table.ONE_SIDED.pack, _table.MESSAGE.pack
 _PRIORITIES = {"normal": 0, "high": 1}
 
 Remote = Union[RemoteMemory, _pieces.RemotePieces, List[RemoteMemory]]
@@ -33,13 +34,14 @@ class Connection:
     before it is posted: ``"current"`` (torch's current stream; else the object's own), None (the bytes are there), or a stream.
     """
 
-    __slots__ = ("_handle", "_temporary", "endpoint", "__weakref__")
+    __slots__ = ("_handle", "_held", "_pause", "endpoint", "__weakref__")
 
     def __init__(self, endpoint: Endpoint, handle: int):
         self.endpoint = endpoint
         self._handle = handle
         # Transfers of memory that was registered for them alone: they are kept until they have ended.
-        self._temporary: Dict[int, Tuple[Transfer, List[MemoryRegion]]] = {}
+        self._held: Dict[int, PostedTransfer] = {}
+        self._pause = 0  # how many transfers are posted before these are looked at again
 
     # --- transfers -----------------------------------------------------------------------------------
 
@@ -53,11 +55,9 @@ class Connection:
         """
         if notification is None and counter is None and deadline is None and priority == "normal":
             region, offset, length = _plain(local)
-            if region is not None and type(remote) is RemoteMemory and not region._device:
-                word = calls.write(_table.ONE_SIDED.pack(self._handle, region._handle, offset, length) + remote._data)
-                if word <= 0:
-                    raise self._refused(word)
-                return Transfer(self, word, region)
+            if region is not None and type(remote) is RemoteMemory and region._device is None:
+                word = calls.write(_ONE_SIDED(self._handle, region._handle, offset, length, remote._data))
+                return finished(word) if word >= DONE else self._posted(word, region)
         return self._transfer(_WRITE, local, remote, 0, notification, counter, deadline, priority, stream)
 
     def read(
@@ -66,11 +66,9 @@ class Connection:
         """Reads the peer's bytes into local memory."""
         if deadline is None and priority == "normal":
             region, offset, length = _plain(local)
-            if region is not None and type(remote) is RemoteMemory and not region._device and not region._readonly:
-                word = calls.read(_table.ONE_SIDED.pack(self._handle, region._handle, offset, length) + remote._data)
-                if word <= 0:
-                    raise self._refused(word)
-                return Transfer(self, word, region)
+            if region is not None and type(remote) is RemoteMemory and region._device is None and not region._readonly:
+                word = calls.read(_ONE_SIDED(self._handle, region._handle, offset, length, remote._data))
+                return finished(word) if word >= DONE else self._posted(word, region)
         return self._transfer(_READ, local, remote, 0, None, None, deadline, priority, stream)
 
     def send(
@@ -79,74 +77,81 @@ class Connection:
         """Sends a message: the k-th send of a tag meets the peer's k-th receive of that tag."""
         if deadline is None and priority == "normal":
             region, offset, length = _plain(local)
-            if region is not None and not region._device:
-                word = calls.send(_table.MESSAGE.pack(self._handle, region._handle, offset, length, tag))
-                if word <= 0:
-                    raise self._refused(word)
-                return Transfer(self, word, region)
+            if region is not None and region._device is None:
+                word = calls.send(_MESSAGE(self._handle, region._handle, offset, length, tag))
+                return finished(word) if word >= DONE else self._posted(word, region)
         return self._transfer(_SEND, local, None, tag, None, None, deadline, priority, stream)
 
     def receive(
         self, local: Any, *, tag: int = 0, deadline: Optional[float] = None, priority: str = "normal", stream: Any = _memory.CURRENT,
     ) -> Transfer:
-        """Receives a message of at most the length of ``local``; ``wait`` gives its exact length. A longer one ends both sides as Truncated."""
+        """Receives a message of at most the length of ``local``; ``wait`` gives its exact length. A longer one ends as Truncated, and nothing of it is
+        written past the end; so does its send, unless that was done already: a short message (below 64 KiB) that nobody waited for is, once this
+        side holds it."""
         if deadline is None and priority == "normal":
             region, offset, length = _plain(local)
-            if region is not None and not region._device and not region._readonly:
-                word = calls.receive(_table.MESSAGE.pack(self._handle, region._handle, offset, length, tag))
-                if word <= 0:
-                    raise self._refused(word)
-                return Transfer(self, word, region)
+            if region is not None and region._device is None and not region._readonly:
+                word = calls.receive(_MESSAGE(self._handle, region._handle, offset, length, tag))
+                return finished(word) if word >= DONE else self._posted(word, region)
         return self._transfer(_RECEIVE, local, None, tag, None, None, deadline, priority, stream)
 
     def prepare_write(
         self, local: Any, remote: Remote, *, notification: Optional[bytes] = None, counter: Optional[CounterUpdate] = None,
-        deadline: Optional[float] = None, priority: str = "normal",
-    ) -> Transfer:
-        """A write that is posted by ``post`` or ``run``, as often as one likes, each time with the bytes of that moment. Prepared transfers
-        of GPU memory wait for no stream. The deadline counts from each posting."""
-        return self._transfer(_WRITE | _PREPARE, local, remote, 0, notification, counter, deadline, priority, None)
+        deadline: Optional[float] = None, priority: str = "normal", stream: Any = _memory.CURRENT,
+    ) -> PreparedTransfer:
+        """A write that is posted by ``post`` or ``run``, as often as one likes, each time with the bytes of that moment. The deadline counts from
+        each posting, and each posting waits for ``stream``."""
+        return self._prepare(_WRITE, local, remote, 0, notification, counter, deadline, priority, stream)
 
-    def prepare_read(self, local: Any, remote: Remote, *, deadline: Optional[float] = None, priority: str = "normal") -> Transfer:
+    def prepare_read(
+        self, local: Any, remote: Remote, *, deadline: Optional[float] = None, priority: str = "normal", stream: Any = _memory.CURRENT,
+    ) -> PreparedTransfer:
         """A read that is posted by ``post`` or ``run``."""
-        return self._transfer(_READ | _PREPARE, local, remote, 0, None, None, deadline, priority, None)
+        return self._prepare(_READ, local, remote, 0, None, None, deadline, priority, stream)
 
-    def prepare_send(self, local: Any, *, tag: int = 0, deadline: Optional[float] = None, priority: str = "normal") -> Transfer:
+    def prepare_send(
+        self, local: Any, *, tag: int = 0, deadline: Optional[float] = None, priority: str = "normal", stream: Any = _memory.CURRENT,
+    ) -> PreparedTransfer:
         """A send that is posted by ``post`` or ``run``."""
-        return self._transfer(_SEND | _PREPARE, local, None, tag, None, None, deadline, priority, None)
+        return self._prepare(_SEND, local, None, tag, None, None, deadline, priority, stream)
 
-    def prepare_receive(self, local: Any, *, tag: int = 0, deadline: Optional[float] = None, priority: str = "normal") -> Transfer:
+    def prepare_receive(
+        self, local: Any, *, tag: int = 0, deadline: Optional[float] = None, priority: str = "normal", stream: Any = _memory.CURRENT,
+    ) -> PreparedTransfer:
         """A receive that is posted by ``post`` or ``run``."""
-        return self._transfer(_RECEIVE | _PREPARE, local, None, tag, None, None, deadline, priority, None)
+        return self._prepare(_RECEIVE, local, None, tag, None, None, deadline, priority, stream)
 
     def notify(self, payload: bytes, *, deadline: Optional[float] = None) -> Transfer:
         """Sends a notification without a write. Those sent one after the other by one thread arrive in that order."""
         word = calls.transfer(self._request(_NOTIFY, 0, 0, 0, bytes(payload), None, deadline, "normal"))
-        return self._made(word, None, ())
+        return finished(word) if word >= DONE else self._posted(word, None)
 
     def _transfer(
         self, operation: int, local: Any, remote: Any, tag: int, notification: Optional[bytes],
         counter: Optional[CounterUpdate], deadline: Optional[float], priority: str, stream: Any,
     ) -> Transfer:
-        self._reap()
-        sources = _Local(self.endpoint, operation & ~_PREPARE in (_READ, _RECEIVE))
-        try:
-            pieces = sources.pieces(local)
-            there = 0
-            keep: Tuple[Any, ...] = (pieces,)
-            if remote is not None:
-                remote_pieces = _remote_pieces(remote, pieces.nbytes)
-                there = remote_pieces._handle
-                keep += (remote_pieces,)
-            if sources.device:
-                _memory.synchronise(stream, sources.stream)
-            request = self._request(operation, pieces._handle, there, tag, notification, counter, deadline, priority)
-            word = calls.transfer(request)
-            return self._made(word, keep, sources.temporary, bool(operation & _PREPARE))
-        except BaseException:
-            for region in sources.temporary:
-                region.close()
-            raise
+        self._look()
+        with _Sides(self.endpoint, operation, local, remote) as sides:
+            if sides.holders:
+                _memory.order(stream, sides.holders)
+            word = calls.transfer(self._request(operation, *sides.handles(), tag, notification, counter, deadline, priority))
+            if word >= DONE:
+                return finished(word)
+            transfer = self._posted(word, sides.keep, sides.lent())
+        if transfer._temporary:
+            self.hold(transfer)
+        return transfer
+
+    def _prepare(
+        self, operation: int, local: Any, remote: Any, tag: int, notification: Optional[bytes],
+        counter: Optional[CounterUpdate], deadline: Optional[float], priority: str, stream: Any,
+    ) -> PreparedTransfer:
+        self._look()
+        with _Sides(self.endpoint, operation, local, remote) as sides:
+            word = calls.transfer(self._request(operation | _PREPARE, *sides.handles(), tag, notification, counter, deadline, priority))
+            if word <= 0:
+                raise self._refused(word)
+            return PreparedTransfer(self, word, sides.keep, sides.lent(), stream, sides.holders)
 
     def _request(
         self, operation: int, local: int, remote: int, tag: int, notification: Optional[bytes],
@@ -167,29 +172,35 @@ class Connection:
         request.note = note
         return request
 
-    def _made(self, word: int, keep: Any, temporary: Any, prepared: bool = False) -> Transfer:
+    def _posted(self, word: int, keep: Any, temporary: Tuple[MemoryRegion, ...] = ()) -> PostedTransfer:
         if word <= 0:
             raise self._refused(word)
-        transfer = Transfer(self, word, (keep, temporary), prepared)
-        if temporary and not prepared:
-            if transfer._result is None:
-                self._temporary[transfer._handle] = (transfer, list(temporary))
-            else:
-                for region in temporary:
-                    region.close()
-        return transfer
+        return PostedTransfer(self, word, keep, temporary)
 
-    def ended(self, transfer: Transfer) -> None:
-        """A transfer has ended: what was registered for it alone is closed."""
-        entry = self._temporary.pop(transfer._handle, None) if self._temporary else None
-        if entry is not None:
-            for region in entry[1]:
-                region.close()
+    def hold(self, transfer: PostedTransfer) -> None:
+        """Keeps a transfer, and with it the memory that was registered for it, until its end."""
+        self._held[transfer._handle] = transfer
+        if transfer._result is not None:  # another thread has seen its end in the meantime
+            self.let_go(transfer)
 
-    def _reap(self) -> None:
-        """Looks after transfers that nobody waits for."""
-        for transfer, _ in list(self._temporary.values()):
-            transfer.done()
+    def let_go(self, transfer: PostedTransfer) -> None:
+        """A transfer has ended."""
+        if self._held:
+            self._held.pop(transfer._handle, None)
+
+    def _look(self) -> None:
+        """Looks after transfers that nobody waits for: all of them, each time that as many have been posted."""
+        self._pause -= 1
+        if self._pause < 0 and self._held:
+            self._look_at_all()
+
+    def _look_at_all(self) -> None:
+        for transfer in list(self._held.values()):
+            try:
+                transfer.done()
+            except Exception as e:  # not this caller's
+                _table.log().warning("the end of %r cannot be read: %s", transfer, e)
+        self._pause = len(self._held)
 
     def _refused(self, word: int) -> BaseException:
         return _table.take_failure(word)[0] if word < 0 else Closed("this connection is closed")
@@ -257,7 +268,7 @@ class Connection:
         """Ends the connection in both directions: pending transfers fail with Closed. Returns within the drain limit. Closing again does nothing."""
         if self._handle and _table.usable():
             _table.checked(calls.connectionClose(self._handle))
-            self._reap()
+            self._look_at_all()
 
     def __enter__(self) -> Connection:
         return self
@@ -290,17 +301,45 @@ def _plain(local: Any) -> Tuple[Optional[MemoryRegion], int, int]:
     return None, 0, 0
 
 
-class _Local:
-    """Makes pieces of whatever is the local side of a transfer."""
+class _Sides:
+    """Makes pieces of whatever the two sides of a transfer are. ``holders``: whose device memory is used; ``keep``: what must live as long as it.
 
-    def __init__(self, endpoint: Endpoint, target: bool):
-        self.endpoint = endpoint
-        self.target = target
-        self.temporary: List[MemoryRegion] = []
-        self.device = False
-        self.stream: Optional[int] = None
+    In a ``with`` statement: what was registered for this transfer alone is closed at its end, unless it was lent on.
+    """
 
-    def pieces(self, local: Any) -> _pieces.MemoryPieces:
+    def __init__(self, endpoint: Endpoint, operation: int, local: Any, remote: Any):
+        self.holders: _memory.Holders = {}
+        self.keep: Any = None
+        self._endpoint = endpoint
+        self._target = operation in (_READ, _RECEIVE)
+        self._sides = local, remote
+        self._temporary: List[MemoryRegion] = []
+
+    def __enter__(self) -> _Sides:
+        local, remote = self._sides
+        try:
+            here = self._pieces(local)
+            self.keep = here, None if remote is None else _remote_pieces(remote, here.nbytes)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for region in self._temporary:
+            region.discard()
+
+    def handles(self) -> Tuple[int, int]:
+        """Of both sides' pieces; 0 for a side that there is not."""
+        here, there = self.keep
+        return here._handle, 0 if there is None else there._handle
+
+    def lent(self) -> Tuple[MemoryRegion, ...]:
+        """The regions that were made for this transfer: the caller's from now on."""
+        temporary, self._temporary = self._temporary, []
+        return tuple(temporary)
+
+    def _pieces(self, local: Any) -> _pieces.MemoryPieces:
         parts = [self._part(part) for part in local] if isinstance(local, (list, tuple)) else [self._part(local)]
         if not parts:
             raise ValueError("a transfer needs at least one piece")
@@ -310,36 +349,32 @@ class _Local:
     def _part(self, part: Any) -> Any:
         region = part if isinstance(part, MemoryRegion) else part.region if isinstance(part, MemorySlice) else None
         if region is not None:
-            self._use(region)
+            self._use(region, region._owner)
             return part
         if isinstance(part, _pieces.MemoryPieces):
-            self._use(part._keep)
+            for region in part.regions():
+                self._use(region, region._owner)
             return part
         of = _memory.layout(part)
-        if self.target:
+        if self._target:
             _memory.check_target(of)
         runs = _memory.runs(of)
-        region = self.endpoint.covering(runs.address, runs.span)
+        region = self._endpoint.covering(runs.address, runs.span, self._target)
         if region is None:
             if runs.span == 0:
                 raise ValueError("an object without bytes cannot be transferred")
-            region = register(self.endpoint, of, "none", shared=False)
-            self.temporary.append(region)
-        self._use(region)
+            region = register(self._endpoint, of, "none", shared=False)
+            self._temporary.append(region)
+        self._use(region, of.owner)
         if not runs.shape:
             return MemorySlice(region, runs.address - region.address, runs.run)
         return _pieces.MemoryPieces.of_runs(region, runs)
 
-    def _use(self, keep: Any) -> None:
-        if isinstance(keep, list):
-            for each in keep:
-                self._use(each.region if isinstance(each, MemorySlice) else each._keep if isinstance(each, _pieces.MemoryPieces) else each)
-            return
-        if self.target and keep._readonly:
-            raise BufferError("%r is read-only: it cannot be the target of a transfer" % keep)
-        if keep._device:
-            self.device = True
-            self.stream = keep._stream if keep._stream is not None else self.stream
+    def _use(self, region: MemoryRegion, holder: Any) -> None:
+        if self._target and region._readonly:
+            raise BufferError("%r is read-only: it cannot be the target of a transfer" % region)
+        if region._device is not None:
+            self.holders.setdefault(region._device, []).append(holder)
 
 
 def _remote_pieces(remote: Any, nbytes: int) -> _pieces.RemotePieces:

@@ -21,6 +21,9 @@ _OPTIONS = (
     "drain_limit", "spin", "max_notification", "socket_directory", "huge_pages", "slow_transfer", "metrics", "checksums",
 )
 
+_NEAR = 8
+"""How many starts of regions are looked at for one that holds a range."""
+
 _endpoints: "weakref.WeakSet[Endpoint]" = weakref.WeakSet()
 
 
@@ -39,7 +42,7 @@ class Endpoint:
         self._handle = 0
         self._regions: "weakref.WeakSet[MemoryRegion]" = weakref.WeakSet()
         self._starts: List[int] = []
-        self._by_start: Dict[int, weakref.ref] = {}
+        self._by_start: Dict[int, List[weakref.ref]] = {}
         # Reentrant: the garbage collector may run a region's finaliser while this thread holds it.
         self._lock = threading.RLock()
         unknown = sorted(set(options) - set(_OPTIONS))
@@ -68,6 +71,11 @@ class Endpoint:
         """Whether it has been closed."""
         return self._handle == 0
 
+    @property
+    def port(self) -> int:
+        """The TCP port that it listens on, the first one where there are several; 0 when it does not listen by TCP."""
+        return _table.checked(calls.endpointPort(self.handle()))
+
     # --- memory ----------------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int, *, device: Optional[str] = None, access: str = "rw") -> MemoryRegion:
@@ -78,7 +86,7 @@ class Endpoint:
         """
         name = b"" if device is None else device.encode()
         request = _table.QUINTUPLE.pack(self.handle(), nbytes, access_code(access), address_of_bytes(name), len(name))
-        region = MemoryRegion(self, _table.checked(calls.allocate(request)), access, None, False, None)
+        region = MemoryRegion(self, _table.checked(calls.allocate(request)), access, None, False)
         self.remember(region, True)
         return region
 
@@ -98,7 +106,7 @@ class Endpoint:
         ``device``: whether it is a GPU's; None: the driver is asked, if there is one. A wrong address ends the process when it is used.
         """
         kind = _region._ASK if device is None else _region._DEVICE if device else _region._HOST
-        return _region.register_pointer(self, address, nbytes, kind, owner, access, False, None)
+        return _region.register_pointer(self, address, nbytes, kind, owner, access, False)
 
     def publish(self, name: str, memory: Union[MemoryRegion, RemoteMemory]) -> None:
         """Makes memory known to all peers by name; they find it by ``Connection.lookup``. Publishing a name again replaces it."""
@@ -184,26 +192,34 @@ class Endpoint:
                 return
             if region.address not in self._by_start:
                 bisect.insort(self._starts, region.address)
-            self._by_start[region.address] = weakref.ref(region)
+                self._by_start[region.address] = []
+            self._by_start[region.address].append(weakref.ref(region))
 
     def forget(self, region: MemoryRegion) -> None:
         """A region has ended."""
         with self._lock:
             self._regions.discard(region)
-            reference = self._by_start.get(region.address)
-            if reference is not None and (reference() is region or reference() is None):
+            known = self._by_start.get(region.address)
+            if known is None:
+                return
+            known[:] = [reference for reference in known if reference() not in (None, region)]
+            if not known:
                 del self._by_start[region.address]
-                self._starts.remove(region.address)
+                del self._starts[bisect.bisect_left(self._starts, region.address)]
 
-    def covering(self, address: int, nbytes: int) -> Optional[MemoryRegion]:
-        """A registered region that holds a range of memory, if the nearest one does."""
+    def covering(self, address: int, nbytes: int, writable: bool = False) -> Optional[MemoryRegion]:
+        """A registered region that holds a range of memory, and may be written to where that is asked for. None where there is none, or where more
+        than a few regions start between its start and the range: such memory is registered once more."""
         with self._lock:
-            below = self._starts[: bisect.bisect_right(self._starts, address)][-1:]
-            reference = self._by_start.get(below[0]) if below else None
-        region = reference() if reference is not None else None
-        if region is None or region.closed or address + nbytes > region.address + region.nbytes:
-            return None
-        return region
+            at = bisect.bisect_right(self._starts, address)
+            for start in reversed(self._starts[max(0, at - _NEAR) : at]):
+                for reference in reversed(self._by_start.get(start, ())):
+                    region = reference()
+                    if region is None or region.closed or writable and region._readonly:
+                        continue
+                    if address + nbytes <= region.address + region.nbytes:
+                        return region
+        return None
 
     def __enter__(self) -> Endpoint:
         return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import array
 import ctypes
-from typing import TYPE_CHECKING, Any, Iterable, List, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, List, Sequence, Tuple, Union
 
 from . import _memory, _table
 from ._table import calls
@@ -43,6 +43,14 @@ class MemoryPieces(_Pieces):
     """Ranges of this process's registered memory: made by ``MemoryRegion.blocks``, ``strided``, or ``of``."""
 
     __slots__ = ()
+
+    def regions(self) -> Iterator[MemoryRegion]:
+        """The regions that they lie in, some more than once."""
+        for part in self._keep if isinstance(self._keep, list) else [self._keep]:
+            if isinstance(part, MemoryPieces):
+                yield from part.regions()
+            else:
+                yield getattr(part, "region", part)  # a slice's, or itself
 
     @staticmethod
     def of(parts: Sequence[Union[MemoryRegion, MemorySlice, MemoryPieces]]) -> MemoryPieces:

@@ -7,7 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, List, Optional
 
 from . import _memory, _pieces, _table
-from ._errors import Closed, RegionBusy
+from ._errors import Closed
 from ._table import calls
 from ._values import RemoteMemory, access_code, as_range
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _HOST, _DEVICE, _ASK = range(3)
 
 _busy: List[Any] = []
-"""What finalisers could not close, because a peer is in the middle of a copy: it must not be freed."""
+"""Memory of regions that nobody holds any more and that could not be closed, because a peer is in the middle of a copy: it must not be freed."""
 
 
 class MemorySlice:
@@ -39,6 +39,20 @@ class MemorySlice:
         return "%r[%d:%d]" % (self.region, self.offset, self.offset + self.nbytes)
 
 
+class DeviceView:
+    """The bytes of device memory for whoever takes ``__cuda_array_interface__`` (torch, CuPy, Numba): ``region.device_view``.
+
+    It keeps the region alive; what is made of it keeps it.
+    """
+
+    __slots__ = ("region", "_owner", "__cuda_array_interface__", "__weakref__")
+
+    def __init__(self, region: MemoryRegion, interface: dict):
+        self.region = region
+        self._owner = region._owner  # which a closed region lets go
+        self.__cuda_array_interface__ = interface
+
+
 class MemoryRegion:
     """Registered memory: what transfers read from and write to, and what peers may name.
 
@@ -49,22 +63,20 @@ class MemoryRegion:
     """
 
     __slots__ = (
-        "_handle", "_owner", "_device", "_readonly", "_exported", "_remote", "_stream",
+        "_handle", "_owner", "_device", "_readonly", "_exported", "_remote",
         "nbytes", "address", "access", "endpoint", "__weakref__",
     )
 
-    def __init__(self, endpoint: Endpoint, handle: int, access: str, owner: Any, readonly: bool, stream: Optional[int]):
+    def __init__(self, endpoint: Endpoint, handle: int, access: str, owner: Any, readonly: bool):
         self._owner = owner
         self._handle = handle
         self._readonly = readonly
-        self._stream = stream
-        self._exported: Optional[weakref.ref] = None
+        self._exported: Optional[weakref.ref] = None  # what arrays over its bytes hold
         self.endpoint = endpoint
         self.access = access
         out = ctypes.create_string_buffer(64)
-        self._device = bool(
-            _table.checked(calls.regionInfo(_table.PAIR.pack(handle, ctypes.addressof(out))))
-        )
+        number = _table.checked(calls.regionInfo(_table.PAIR.pack(handle, ctypes.addressof(out))))
+        self._device: Optional[int] = number - 1 if number else None  # in the driver's order
         self.address, self.nbytes = _table.PAIR.unpack_from(out)
         self._remote = RemoteMemory(out.raw[16:64])
         _table.collect()
@@ -77,7 +89,7 @@ class MemoryRegion:
     @property
     def device(self) -> Optional[str]:
         """The device whose memory it is, as ``cuda UUID``, or None for host memory."""
-        if not self._device:
+        if self._device is None:
             return None
         found = _table.document(_table.REGION_DEVICE, self._handle)
         return "%s %s" % (found["runtime"], found["uuid"])
@@ -120,9 +132,9 @@ class MemoryRegion:
     def view(self) -> memoryview:
         """The bytes, of host memory. While it, or an array over it, is alive, memory from ``allocate`` cannot be closed (BufferError)."""
         self._check_open()
-        if self._device:
-            raise BufferError("memory of %s has no bytes on the host: use copy_out, or torch() on the device" % self.device)
-        exporter = None if self._exported is None else self._exported()
+        if self._device is not None:
+            raise BufferError("memory of %s has no bytes on the host: use copy_out, or device_view and torch() on the device" % self.device)
+        exporter = self._export()
         if exporter is None:
             exporter = (ctypes.c_ubyte * self.nbytes).from_address(self.address)
             exporter.region = self  # arrays keep the region alive,
@@ -130,6 +142,25 @@ class MemoryRegion:
             self._exported = weakref.ref(exporter)
         view = memoryview(exporter).cast("B")
         return view.toreadonly() if self._readonly else view
+
+    @property
+    def device_view(self) -> DeviceView:
+        """The bytes, of device memory, for ``torch.as_tensor``, ``cupy.asarray`` and the like. While it, or an array over it, is alive, memory from
+        ``allocate`` cannot be closed (BufferError)."""
+        self._check_open()
+        if self._device is None:
+            raise BufferError("this %r is host memory: use view, numpy() or torch()" % self)
+        exporter = self._export()
+        if exporter is None:
+            exporter = DeviceView(self, {
+                "shape": (self.nbytes,), "typestr": "|u1", "data": (self.address, self._readonly), "version": 3, "stream": None,
+            })
+            self._exported = weakref.ref(exporter)
+        return exporter
+
+    def _export(self) -> Any:
+        """What arrays over the bytes hold, while there are some."""
+        return None if self._exported is None else self._exported()
 
     def numpy(self, dtype: Any = "uint8", shape: Any = None) -> Any:
         """The bytes as a NumPy array."""
@@ -142,20 +173,11 @@ class MemoryRegion:
         """The bytes as a torch tensor, of host or device memory. The tensor keeps the region alive."""
         import torch
 
-        if self._device:
-            found = torch.as_tensor(self, device="cuda").view(dtype or torch.uint8)
+        if self._device is not None:
+            found = torch.as_tensor(self.device_view, device="cuda:%d" % self._device).view(dtype or torch.uint8)
         else:
             found = torch.frombuffer(self.view, dtype=dtype or torch.uint8)
         return found if shape is None else found.reshape(shape)
-
-    @property
-    def __cuda_array_interface__(self) -> dict:
-        if not self._device:
-            raise AttributeError("this region is host memory")
-        self._check_open()
-        return {
-            "shape": (self.nbytes,), "typestr": "|u1", "data": (self.address, self._readonly), "version": 3, "stream": None,
-        }
 
     def copy_in(self, data: Any, at: int = 0) -> None:
         """Copies host memory (any object with contiguous bytes) into the region, whatever memory it is, and waits for the end."""
@@ -183,9 +205,9 @@ class MemoryRegion:
 
     def check_exports(self) -> None:
         """Raises BufferError while an array over memory from ``allocate`` is alive."""
-        if self._owner is None and self._exported is not None and self._exported() is not None:
+        if self._owner is None and self._export() is not None:
             raise BufferError(
-                "arrays over this %r are alive (from view, numpy() or torch()): drop them before it is closed, as its memory is unmapped then" % self
+                "arrays over this %r are alive (from view, device_view, numpy() or torch()): drop them before it is closed, as its memory is unmapped then" % self
             )
 
     def _close(self) -> None:
@@ -218,16 +240,20 @@ class MemoryRegion:
     def __repr__(self) -> str:
         return "MemoryRegion(%d bytes at 0x%x%s)" % (self.nbytes, self.address, "" if self._handle else ", closed")
 
+    def discard(self) -> None:
+        """Closes what nobody holds any more; raises nothing. Memory that cannot be given back stays for as long as the process."""
+        if not self._handle or not _table.usable():
+            return
+        try:
+            self._close()
+        except Exception as e:
+            _busy.append(self._owner)
+            self.ended()
+            _table.log().warning("memory of a region that nobody holds stays until the process ends: %s", e)
+
     def __del__(self) -> None:
-        if getattr(self, "_handle", 0) and hasattr(self, "nbytes") and _table.usable():
-            try:
-                self._close()
-            except RegionBusy as e:
-                _busy.append(self._owner)
-                _table.log().warning("the memory of a dropped region stays until the process ends: %s", e)
-            except Exception:
-                _busy.append(self._owner)
-                _table.log().exception("a dropped region could not be closed; its memory stays")
+        if hasattr(self, "nbytes"):
+            self.discard()
 
 
 def _flat(thing: Any) -> _memory.Layout:
@@ -247,12 +273,11 @@ def register(endpoint: Endpoint, of: _memory.Layout, access: Optional[str], shar
     if found.span == 0:
         raise ValueError("an object without bytes cannot be registered")
     kind = _DEVICE if of.device else _HOST
-    return register_pointer(endpoint, found.address, found.span, kind, of.owner, access, of.readonly, of.stream, shared)
+    return register_pointer(endpoint, found.address, found.span, kind, of.owner, access, of.readonly, shared)
 
 
 def register_pointer(
-    endpoint: Endpoint, address: int, nbytes: int, kind: int, owner: Any, access: str, readonly: bool, stream: Optional[int],
-    shared: bool = True,
+    endpoint: Endpoint, address: int, nbytes: int, kind: int, owner: Any, access: str, readonly: bool, shared: bool = True
 ) -> MemoryRegion:
     """Registers memory by its address."""
     if nbytes <= 0 or address <= 0:
@@ -260,6 +285,6 @@ def register_pointer(
     request = _table.QUINTUPLE.pack(endpoint.handle(), address, nbytes, access_code(access), kind)
     handle = _table.checked(calls.register(request))
     # () says that the memory is not Telpher's, where the caller names no owner.
-    region = MemoryRegion(endpoint, handle, access, () if owner is None else owner, readonly, stream)
+    region = MemoryRegion(endpoint, handle, access, () if owner is None else owner, readonly)
     endpoint.remember(region, shared)
     return region

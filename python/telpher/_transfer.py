@@ -7,15 +7,17 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, Iterable, List, Optional, Tuple, Union
 
-from . import _table
+from . import _memory, _table
 from ._errors import Closed, Ended, Error, TimedOut
 from ._table import DONE, calls
 
 if TYPE_CHECKING:
     from ._connection import Connection
+    from ._region import MemoryRegion
 
 _MOVED = (1 << 48) - 1
 _IDLE = object()
+_PENDING = "this transfer is pending, or another thread is posting it: wait for its end first"
 
 Callback = Callable[["Transfer"], object]
 
@@ -27,24 +29,11 @@ class Transfer:
     A transfer that is dropped goes on, but the regions that it uses are the caller's to keep: one that is closed ends it.
     """
 
-    __slots__ = ("_connection", "_handle", "_result", "_prepared", "_keep", "_callbacks", "_overtaken", "__weakref__")
+    # Most transfers have ended when the call that posts them returns: those are of this class, and a word is all that they have.
+    __slots__ = ("_result", "__weakref__")
 
-    def __init__(self, connection: Connection, word: int, keep: Any, prepared: bool = False):
-        self._connection = connection
-        self._keep = keep
-        self._prepared = prepared
-        self._callbacks: Optional[List[Callback]] = None
-        # None while pending, the word of a transfer that is done, or how it ended otherwise.
-        self._result: Union[None, int, Ended, object] = None
-        if word >= DONE:
-            self._handle = 0
-            self._result = word
-        else:
-            self._handle = word
-            self._overtaken = 0  # ends that the callback thread will hear of, but whose callbacks have been called
-            if prepared:
-                self._result = _IDLE
-            _table.collect()
+    # None while pending, the word of a transfer that is done, or how it ended otherwise.
+    _result: Union[None, int, Ended, object]
 
     # --- its end -----------------------------------------------------------------------------------
 
@@ -54,59 +43,28 @@ class Transfer:
         ``timeout``: seconds; None waits for the end, which comes by the transfer's deadline. Raises the transfer's own error when it did not
         end as done, or TimedOut when the time is over: then the transfer goes on (``done()`` is False). Ctrl-C ends the wait, not the transfer.
         """
-        if self._result is None:
-            self._wait(timeout)
-        return self._outcome()
-
-    def _wait(self, timeout: Optional[float]) -> None:
-        handle = self._handle
-        word = _table.in_slices(timeout, lambda nanos: self._wait_once(handle, nanos))
-        if not word:
-            raise TimedOut(
-                "the transfer has not ended within %g s; it goes on until its own deadline" % (timeout or 0)
-            )
-
-    def _wait_once(self, handle: int, nanos: int) -> int:
-        """Non-zero when the transfer has ended."""
-        return self._settle(calls.waitFor(_table.PAIR.pack(handle, nanos)))
-
-    def done(self) -> bool:
-        """Whether it has ended, in whatever way. Makes progress, so it can be polled."""
-        return self._result is not None and self._result is not _IDLE or self._handle != 0 and bool(self._poll())
-
-    def _poll(self) -> int:
-        if self._result is _IDLE:
-            return 0
-        return self._settle(calls.poll(self._handle))
-
-    def _settle(self, word: int) -> int:
-        """Takes what a call said of this transfer. Returns 0 while it is pending."""
-        if word == 0:
-            return 0
-        result: Union[int, Ended] = word
-        if word < 0:
-            error, ended = _table.take_failure(word)
-            if ended is None:
-                # Another thread has seen the end and given the handle back in the meantime.
-                if isinstance(error, Closed) and self._result is not None:
-                    return 1
-                raise error
-            result = ended
-        self._result = result
-        if not self._prepared:
-            # Only now: whoever still holds the number finds the result here.
-            _table.give_back(self._handle)
-            self._connection.ended(self)
-            self._keep = None
-        return 1
-
-    def _outcome(self) -> int:
         result = self._result
+        if result is None:
+            self._wait(timeout)
+            result = self._result
         if type(result) is int:
             return result & _MOVED
         if isinstance(result, Ended):
             raise result.error
-        raise RuntimeError("this transfer was not posted")
+        raise RuntimeError("this transfer was not posted" if result is _IDLE else "another thread has posted this transfer again")
+
+    def _wait(self, timeout: Optional[float]) -> None:
+        """Until it has ended, or TimedOut."""
+
+    def done(self) -> bool:
+        """Whether it has ended, in whatever way. Makes progress, so it can be polled."""
+        if self._result is None:
+            self._poll()
+        return self._result is not None and self._result is not _IDLE
+
+    def _poll(self) -> int:
+        """Makes progress. Returns 0 while it is pending."""
+        return 1
 
     # --- asking ------------------------------------------------------------------------------------
 
@@ -145,73 +103,13 @@ class Transfer:
 
     def cancel(self) -> bool:
         """Asks for an early end, which follows within the drain limit. Returns False when it had ended already."""
-        if self._result is not None:
-            return False
-        word = calls.cancel(self._handle)
-        if word < 0:
-            error = _table.take_failure(word)[0]
-            if isinstance(error, Closed) and self._result is not None:
-                return False
-            raise error
-        return word == 1
-
-    # --- prepared transfers ------------------------------------------------------------------------
-
-    def post(self) -> Transfer:
-        """Posts a transfer of one of the ``prepare`` methods, again once it has ended. Returns itself."""
-        self._begin()
-        word = calls.post(self._handle)
-        if word:
-            self._posted(word)
-        return self
-
-    def run(self, timeout: Optional[float] = None) -> int:
-        """``post`` and ``wait`` in one call into the engine: the fastest way."""
-        self._begin()
-        word = calls.run(self._handle)
-        if word >= DONE:
-            self._result = word
-            return word & _MOVED
-        if word:
-            self._posted(word)
-        return self.wait(timeout)
-
-    def _begin(self) -> None:
-        if not self._prepared:
-            raise RuntimeError("only transfers of the prepare methods can be posted")
-        if self._result is None:
-            raise RuntimeError("this transfer is pending; wait for its end first")
-        if self._callbacks is not None:
-            # Of the posting before: the callback thread has not come to them yet.
-            with _watch_lock:
-                callbacks, self._callbacks = self._callbacks, None
-                if callbacks is not None:
-                    self._overtaken += 1
-            for fn in callbacks or ():
-                _call(fn, self)
-        self._result = None
-
-    def _posted(self, word: int) -> None:
-        try:
-            self._settle(word)
-        except BaseException:
-            self._result = _IDLE
-            raise
+        return False
 
     # --- callbacks -----------------------------------------------------------------------------------
 
     def add_done_callback(self, fn: Callback) -> None:
         """Calls ``fn(transfer)`` once when the current posting ends, in whatever way: on the thread ``telpher-callbacks``, or at once in this
         one when it has ended. What it raises is logged to the logger ``telpher``. It should be short: all callbacks share that thread."""
-        with _watch_lock:
-            if self._result is None:
-                if self._callbacks is None:
-                    self._callbacks = []
-                    _watch(self)
-                self._callbacks.append(fn)
-                return
-        if self._result is _IDLE:
-            raise RuntimeError("this transfer was not posted")
         _call(fn, self)
 
     def __await__(self) -> Generator[Any, None, int]:
@@ -229,15 +127,178 @@ class Transfer:
 
             self.add_done_callback(ended)
             yield from future.__await__()
-        return self._outcome()
+        return self.wait()
 
     def __repr__(self) -> str:
         return "Transfer(%s)" % self.state
+
+
+_new = Transfer.__new__
+
+
+def finished(word: int) -> Transfer:
+    """A transfer that was done when it had been posted."""
+    transfer = _new(Transfer)
+    transfer._result = word
+    return transfer
+
+
+class PostedTransfer(Transfer):
+    """A transfer that has not ended by the time its call returns. ``temporary``: regions that were registered for it alone."""
+
+    __slots__ = ("_connection", "_handle", "_keep", "_temporary", "_callbacks", "_overtaken")
+
+    _posting = 0
+
+    def __init__(self, connection: Connection, handle: int, keep: Any, temporary: Tuple[MemoryRegion, ...] = ()):
+        self._result = None
+        self._connection = connection
+        self._handle = handle
+        self._keep = keep
+        self._temporary = temporary
+        self._callbacks: Optional[List[Callback]] = None
+        self._overtaken = 0  # ends that the callback thread will hear of, but whose callbacks have been called
+        _table.collect()
+
+    def _wait(self, timeout: Optional[float]) -> None:
+        posting, handle = self._posting, self._handle
+        # The number of the posting first: an end belongs to the one that was current before the call.
+        word = _table.in_slices(timeout, lambda nanos: self._settle(posting, calls.waitFor(_table.PAIR.pack(handle, nanos))))
+        if not word:
+            raise TimedOut("the transfer has not ended within %g s; it goes on until its own deadline" % (timeout or 0))
+
+    def _poll(self) -> int:
+        return self._settle(self._posting, calls.poll(self._handle))
+
+    def _settle(self, posting: int, word: int) -> int:
+        """Takes what a call said of this transfer. Returns 0 while it is pending."""
+        if word == 0:
+            return 0
+        result: Union[int, Ended] = word
+        if word < 0:
+            error, ended = _table.take_failure(word)
+            if ended is None:
+                # Another thread has seen the end and given the handle back in the meantime.
+                if isinstance(error, Closed) and self._result is not None:
+                    return 1
+                raise error
+            result = ended
+        self._end(posting, result)
+        return 1
+
+    def _end(self, posting: int, result: Union[int, Ended]) -> None:
+        self._result = result
+        # Only now: whoever still holds the number finds the result here.
+        _table.give_back(self._handle)
+        self._connection.let_go(self)
+        self._keep = None
+        temporary, self._temporary = self._temporary, ()
+        for region in temporary:
+            region.discard()
+
+    def cancel(self) -> bool:
+        if self._result is not None:
+            return False
+        word = calls.cancel(self._handle)
+        if word < 0:
+            error = _table.take_failure(word)[0]
+            if isinstance(error, Closed) and self._result is not None:
+                return False
+            raise error
+        return word == 1
+
+    def add_done_callback(self, fn: Callback) -> None:
+        with _watch_lock:
+            if self._result is None:
+                if self._callbacks is None:
+                    self._callbacks = []
+                    _watch(self)
+                self._callbacks.append(fn)
+                return
+        if self._result is _IDLE:
+            raise RuntimeError("this transfer was not posted")
+        _call(fn, self)
 
     def __del__(self) -> None:
         handle = getattr(self, "_handle", 0)
         if handle:
             _table.give_back(handle)
+
+
+class PreparedTransfer(PostedTransfer):
+    """A transfer of one of the ``prepare`` methods: ``post`` or ``run`` starts it, again once it has ended. One posting at a time; of several
+    threads that post at once all but one get RuntimeError.
+
+    ``holders``: objects whose device memory it uses, by the devices' numbers; each posting waits for ``stream`` first.
+    """
+
+    __slots__ = ("_claim", "_posting", "_stream", "_holders")
+
+    def __init__(self, connection: Connection, handle: int, keep: Any, temporary: Tuple[MemoryRegion, ...], stream: Any, holders: _memory.Holders):
+        super().__init__(connection, handle, keep, temporary)
+        # Whoever posts has it until it knows whether the transfer has ended at once; whoever hears of an end later takes it to write that down, so
+        # that no posting comes in between. Taken after _watch_lock where both are.
+        self._claim = threading.Lock()
+        self._posting = 0
+        self._result = _IDLE
+        self._stream = stream
+        self._holders = holders
+
+    def post(self) -> PreparedTransfer:
+        """Posts it, with the bytes of this moment. Returns itself. Raises RuntimeError while it is pending."""
+        self._start(calls.post)
+        return self
+
+    def run(self, timeout: Optional[float] = None) -> int:
+        """``post`` and ``wait`` in one call into the engine: the fastest way."""
+        word = self._start(calls.run)
+        return word & _MOVED if word >= DONE else self.wait(timeout)
+
+    def _start(self, call: Callable[[int], int]) -> int:
+        """Posts it, and takes down its end where that is known at once. Returns what the call did."""
+        if self._holders:
+            _memory.order(self._stream, self._holders)
+        if self._callbacks is not None:
+            self._overtake()
+        if not self._claim.acquire(False):
+            raise RuntimeError(_PENDING)
+        try:
+            if self._result is None or self._callbacks is not None:
+                raise RuntimeError(_PENDING)
+            self._result = None
+            self._posting += 1
+            word = call(self._handle)
+            if word >= DONE:
+                self._result = word
+            elif word < 0:
+                error, self._result = _table.take_failure(word)
+                if self._result is None:  # it was not posted
+                    self._result = _IDLE
+                    raise error
+        finally:
+            self._claim.release()
+        if word == 0 and self._temporary:
+            self._connection.hold(self)
+        return word
+
+    def _overtake(self) -> None:
+        """Calls what was to be called after the posting before: the callback thread has not come to it yet."""
+        with _watch_lock:
+            if self._result is None:
+                return
+            callbacks, self._callbacks = self._callbacks, None
+            if callbacks is not None:
+                self._overtaken += 1
+        for fn in callbacks or ():
+            _call(fn, self)
+
+    def _end(self, posting: int, result: Union[int, Ended]) -> None:
+        with self._claim:
+            if self._posting != posting:
+                return  # of a posting before: another thread has seen its end, and has posted again
+            self._result = result
+        if self._temporary:
+            self._connection.let_go(self)
 
 
 def wait_all(transfers: Iterable[Transfer], timeout: Optional[float] = None) -> None:
@@ -258,13 +319,13 @@ def wait_all(transfers: Iterable[Transfer], timeout: Optional[float] = None) -> 
 # --- the thread that tells of ends -----------------------------------------------------------------------
 
 _watch_lock = threading.RLock()
-_watched: Dict[int, Transfer] = {}
+_watched: Dict[int, PostedTransfer] = {}
 _thread: Optional[threading.Thread] = None
 _stopping = False
 _HOUR = 3_600_000_000_000
 
 
-def _watch(transfer: Transfer) -> None:
+def _watch(transfer: PostedTransfer) -> None:
     global _thread
     if _thread is None and not _stopping:
         _thread = threading.Thread(target=_tell, name="telpher-callbacks", daemon=True)

@@ -4,13 +4,11 @@ import array
 import ctypes
 import gc
 import mmap
-import os
 import weakref
 
 import pytest
 import telpher
-from conftest import DEADLINE, PACKAGE
-from telpher import _memory
+from conftest import DEADLINE
 
 np = pytest.importorskip("numpy", reason="NumPy is missing (package python3-numpy)")
 
@@ -262,82 +260,40 @@ def test_dlpack(tcp_pair):
     assert (target == values.T).all()
 
 
-def test_cuda_array_interface_without_a_gpu(tcp_pair):
-    """A pointer of a GPU goes to the driver: here there is none, and that is said."""
-
-    class Device:
-        __cuda_array_interface__ = {"shape": (4,), "typestr": "<f4", "data": (1 << 40, False), "version": 3, "stream": 7}
-
-    of = _memory.layout(Device())
-    assert of.device and of.address == 1 << 40 and of.nbytes == 16 and of.stream == 7
-    if telpher.devices():
-        pytest.skip("there is a GPU")
-    with pytest.raises(telpher.Unsupported, match="0x10000000000"):
-        tcp_pair.a.register(Device())
-    with pytest.raises(telpher.Unsupported):
-        tcp_pair.a.allocate(100, device="cuda:0")
+def test_too_many_pieces_are_refused(tcp_pair):
+    """What is not equal pieces at equal distances is listed, piece by piece, on a heap that is not large."""
+    side = 2050
+    transposed = np.zeros((side, side), "u1").T
+    with pytest.raises(ValueError, match="%d pieces .* at most 4194304 .*contiguous" % side**2):
+        tcp_pair.ab.send(transposed)
+    region = tcp_pair.a.register(transposed)
+    for memory in (region, region.remote):
+        assert memory.strided(1, 2, 2_000_000).count == 2_000_000
+    with pytest.raises(ValueError, match="at most"):
+        region.blocks(np.zeros((1 << 22) + 1, "i8"), 1)
+    assert tcp_pair.a.metrics()["regions"] == 1
 
 
-def test_streams_are_waited_for():
-    waited = []
-
-    class Stream:
-        def synchronize(self):
-            waited.append(self)
-
-    _memory.synchronise(Stream(), 7)
-    _memory.synchronise(None, 7)
-    _memory.synchronise("current", None)
-    assert len(waited) == 1
-    with pytest.raises(TypeError, match="stream="):
-        _memory.synchronise("mine", None)
-
-
-def test_memory_of_gpus_on_a_fake_driver(script):
-    """Pointers, streams and copies of device memory, with the driver that the engine's tests build."""
-    folder = os.environ.get("FAKE_GPU_FOLDER") or os.path.join(PACKAGE, "..", "engine", "target", "fake-gpu")
-    if not os.path.exists(os.path.join(folder, "libcuda.so.1")):
-        pytest.skip("no fake GPU: the engine's tests build it (./telpher test -pl engine -Dtest=CudaAbiTest)")
-    libraries = {"cuda": "libcuda.so.1", "nvml": "libnvidia-ml.so.1", "nvrtc": "libnvrtc.so"}
-    options = ["-Dtelpher.%s.library=%s" % (name, os.path.abspath(os.path.join(folder, file))) for name, file in libraries.items()]
-    done = script(
-        """
-        import telpher
-        print(len(telpher.devices()), telpher.devices()[0]["runtime"])
-        a, b = telpher.Endpoint(), telpher.Endpoint()
-        ab, ba = a.connect(b.address), b.accept(30)
-        source, target = a.allocate(4096, device="cuda:0"), b.allocate(4096, device="cuda:1")
-        source.copy_in(bytes(range(256)) * 16)
-        waited = []
-
-        class Tensor:  # what a framework shows of its memory: here, the second half of the region's
-            shape, stream = (16, 64), 5
-            __cuda_array_interface__ = {
-                "shape": (16, 64), "typestr": "|u1", "data": (source.address + 2048, False), "strides": (128, 1), "version": 3, "stream": None}
-
-        class Stream:
-            def synchronize(self): waited.append(1)
-
-        transfer = ab.write(source, target.remote, notification=b"there")
-        transfer.wait(30)
-        print(ba.wait_notification(30), transfer.path)
-        back = bytearray(4096)
-        target.copy_out(back)
-        print(back == bytes(range(256)) * 16)
-        # A foreign pointer, strided, into host memory; ordered behind a stream.
-        host = bytearray(1024)
-        receive = ba.receive(host)
-        ab.send(Tensor(), stream=Stream()).wait(30)
-        print(receive.wait(30), host == b"".join(bytes(range(128 * (i % 2), 128 * (i % 2) + 64)) for i in range(16)), waited)
-        print(source.device == "cuda " + telpher.devices()[0]["uuid"], source.__cuda_array_interface__["data"] == (source.address, False))
-        try: source.view
-        except BufferError as e: print("no host bytes" in str(e) or "copy_out" in str(e))
-        region = a.register_pointer(source.address, 100)  # the driver is asked
-        print(region.device == source.device)
-        region.close(); source.close(); target.close(); a.close(); b.close()
-        """,
-        env={"TELPHER_JAVA_OPTS": " ".join([*options, "-Dtelpher.cuda.probe=0"])},
-    )
-    lines = done.end()[0].splitlines()
-    assert lines[0] == "2 cuda" and lines[1].startswith("b'there' cuda"), lines
-    assert lines[2:] == ["True", "1024 True [1]", "True True", "True", "True"], lines
+def test_a_read_only_registration_does_not_hide_a_writable_one(tcp_pair):
+    memory = np.zeros(100, "u1")
+    frozen = memory[:50]
+    frozen.flags.writeable = False
+    writable = tcp_pair.b.register(memory)
+    for first in (frozen, memory[:50], memory[50:]):  # the whole, a part of it, one within
+        other = tcp_pair.b.register(first, access="none")
+        regions = tcp_pair.b.metrics()["regions"]
+        receive = tcp_pair.ba.receive(memory)
+        assert tcp_pair.b.metrics()["regions"] == regions == 2
+        tcp_pair.ab.send(bytes([7]) * 100).wait(DEADLINE)
+        assert receive.wait(DEADLINE) == 100 and (memory == 7).all()
+        other.close()
+        receive = tcp_pair.ba.receive(memory)
+        assert tcp_pair.b.metrics()["regions"] == 1
+        tcp_pair.ab.send(bytes(100)).wait(DEADLINE)
+        receive.wait(DEADLINE)
+    writable.close()
+    only = tcp_pair.b.register(frozen, access="none")
+    receive = tcp_pair.ba.receive(memory)
+    tcp_pair.ab.send(b"registered anew").wait(DEADLINE)
+    assert receive.wait(DEADLINE) == 15 and bytes(memory[:10]) == b"registered"
+    only.close()

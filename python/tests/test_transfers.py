@@ -71,8 +71,73 @@ def test_prepared_transfers_run_again(pair):
         source[0] = i
         assert (write.run(DEADLINE) if i % 2 else write.post().wait(DEADLINE)) == 8
         assert target.view[0] == i and pair.ba.wait_notification(DEADLINE) == b"!"
-    with pytest.raises(RuntimeError, match="prepare"):
-        pair.ab.write(source, target.remote).post()
+    assert not hasattr(pair.ab.write(source, target.remote), "post")
+
+
+def test_of_several_threads_that_post_one_transfer_one_does(pair):
+    """Each posting that was accepted happens once, and no other; the losers are told."""
+    target = pair.b.allocate(8)
+    write = pair.ab.prepare_write(bytearray(8), target.remote, notification=b"!")
+    posted, errors = [], []
+
+    def work():
+        for _ in range(300):
+            try:
+                write.run(DEADLINE)
+                posted.append(1)
+            except RuntimeError as e:
+                errors.append(str(e))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE)
+    write.run(DEADLINE)
+    # One whose wait was overtaken by another's posting has been posted all the same.
+    overtaken = sum("posted this transfer again" in error for error in errors)
+    assert sum("pending" in error for error in errors) + overtaken == len(errors)
+    for _ in range(len(posted) + overtaken + 1):
+        pair.ba.wait_notification(DEADLINE)
+    assert pair.ba.poll_notification() is None
+
+
+def test_a_prepared_transfer_that_nobody_holds_goes_on(pair):
+    """With memory that was registered for it alone."""
+    into = bytearray(300_000)
+    for _ in range(2):
+        pair.ab.prepare_send(bytearray(b"\7") * 300_000).post()
+        gc.collect()
+        assert pair.ba.receive(into).wait(DEADLINE) == 300_000
+    assert into.count(7) == 300_000
+    until = time.monotonic() + DEADLINE
+    while pair.ab._held and time.monotonic() < until:  # until this side has heard of the end
+        pair.ab.send(b"!").wait(DEADLINE)
+        pair.ba.receive(bytearray(1)).wait(DEADLINE)
+    gc.collect()
+    assert not pair.ab._held and pair.a.metrics()["regions"] == 0
+
+
+def test_memory_that_cannot_be_given_back_is_nobody_else_s_error(pair, monkeypatch, caplog):
+    """A peer is in the middle of a copy of memory that was registered for one transfer; another call comes upon its end."""
+    from telpher import _region
+
+    into = bytearray(300_000)
+    pair.ab.send(bytes([7]) * 300_000)
+    assert pair.ba.receive(into).wait(DEADLINE) == 300_000
+    close = _region.MemoryRegion._close
+
+    def busy(region):
+        raise telpher.RegionBusy("a peer is in the middle of a copy")
+
+    monkeypatch.setattr(_region.MemoryRegion, "_close", busy)
+    kept = len(_region._busy)
+    until = time.monotonic() + DEADLINE
+    while len(_region._busy) == kept and time.monotonic() < until:
+        pair.ab.send(b"unrelated").wait(DEADLINE)
+        assert pair.ba.receive(into).wait(DEADLINE) == 9
+    monkeypatch.setattr(_region.MemoryRegion, "_close", close)
+    assert len(_region._busy) > kept and "stays until the process ends" in caplog.text
 
 
 def test_notifications_keep_their_order(pair):
