@@ -1,7 +1,8 @@
-"""``python -m telpher.aot``: makes the JVM's cache that saves about a third of the first endpoint's time.
+"""The JVM's cache that saves about a third of the first endpoint's time; ``python -m telpher.aot`` makes it.
 
 The cache (22 MB) is good for one Java runtime, one set of jars and one CPU; its name stands for all of that. It lies in the user's cache folder, and
-every process of that user starts with it from then on. ``TELPHER_NO_AOT=1`` does without; so does ``TELPHER_JAVA_OPTS``, since it would not fit.
+every process of that user starts with it from then on. The first process that finds none has it made once it has ended. ``TELPHER_NO_AOT=1`` neither
+uses nor makes one; nor does ``TELPHER_JAVA_OPTS``, since it would not fit.
 """
 
 from __future__ import annotations
@@ -11,17 +12,25 @@ import os
 import re
 import stat
 import sys
-from typing import List, Optional
+import threading
+from typing import Dict, List, Optional
 
 OPTION = "-XX:AOTCacheOutput="
 
 
+# The lowest priority, after the process has ended: neither its start nor what it measures is slower for it. A shell waits, since it is small.
+_LATER = """trap '' HUP; (while kill -0 "$1"; do sleep 2; done; exec nice -n 19 "$2" -m telpher.aot) &"""
+
+
 def options(libjvm: str, jars: List[str], fixed: List[str]) -> List[str]:
-    """The options by which the JVM uses the cache, if there is one for it."""
+    """The options by which the JVM uses the cache. Where there is none, one is made for those who come later."""
     if os.environ.get("TELPHER_NO_AOT") == "1" or os.environ.get("TELPHER_JAVA_OPTS"):
         return []
     file = path(libjvm, jars, fixed)
-    if file is None or not _trusted(file):
+    if file is None:
+        return []
+    if not _trusted(file):
+        threading.Thread(target=_make_later, args=(os.path.dirname(file),), name="telpher-aot", daemon=True).start()
         return []
     # Where the JVM finds it unfit it goes on without; its complaints would stand in the output of a program that works.
     return ["-XX:AOTCache=" + file, "-Xlog:aot*=off", "-Xlog:cds*=off"]
@@ -52,6 +61,35 @@ def _trusted(file: str) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_uid == folder.st_uid == os.geteuid()
 
 
+def _make_later(folder: str) -> None:
+    """Leaves a process behind that makes the cache when this one has ended; says nothing and leaves nothing behind where it cannot."""
+    if not os.path.basename(sys.executable or "").startswith("python"):
+        return  # an interpreter inside of another program
+    try:
+        import fcntl
+        import subprocess
+
+        os.makedirs(folder, exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # its maker inherits it; of many processes one leaves one behind
+            subprocess.run(
+                ["/bin/sh", "-c", _LATER, "sh", str(os.getpid()), sys.executable], env=_environment(), cwd=folder, pass_fds=[lock],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, check=False,
+            )
+        finally:
+            os.close(lock)
+    except OSError:
+        pass
+
+
+def _environment() -> Dict[str, str]:
+    """That of a process in which this package is found as it is here."""
+    found = dict(os.environ, PYTHONPATH=os.pathsep.join(os.path.abspath(each) for each in sys.path))
+    found.pop("JAVA_TOOL_OPTIONS", None)
+    return found
+
+
 def make() -> str:
     """Makes the cache, and returns its path."""
     import subprocess
@@ -65,10 +103,8 @@ def make() -> str:
     os.makedirs(os.path.dirname(file), exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".aot-", dir=os.path.dirname(file)) as folder:
         made = os.path.join(folder, "aot")
-        environment = dict(os.environ, TELPHER_JAVA_OPTS=OPTION + made, PYTHONPATH=os.pathsep.join(sys.path))
-        environment.pop("JAVA_TOOL_OPTIONS", None)
         done = subprocess.run(
-            [sys.executable, "-m", "telpher.aot", "--train"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300
+            [sys.executable, "-m", "telpher.aot", "--train"], env=dict(_environment(), TELPHER_JAVA_OPTS=OPTION + made), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300
         )
         if not os.path.exists(made):
             raise _jvm.JvmError("the JVM has not made a cache:\n%s" % done.stdout)

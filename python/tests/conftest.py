@@ -13,6 +13,18 @@ sys.path.insert(0, PACKAGE)
 
 import telpher  # noqa: E402
 
+# This process, and those of the tests, neither use nor make a start-up cache; test_the_start_up_cache does.
+os.environ["TELPHER_NO_AOT"] = "1"
+
+QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""For TELPHER_JAVA_OPTS of processes that end before the second compiler would be of use."""
+
+
+def environment(**more):
+    """That of a process which imports this package and ends soon."""
+    return {**os.environ, "PYTHONPATH": PACKAGE, "TELPHER_JAVA_OPTS": QUICK, **more}
+
+
 DEADLINE = 60
 """Seconds: generous, since nothing here is about speed."""
 
@@ -49,13 +61,12 @@ class Script:
     """A Python process that runs some text. It talks by lines: `tell` and `expect` here, input() and print() there."""
 
     def __init__(self, text, *arguments, env=None, interpreter=()):
-        environment = dict(os.environ, PYTHONPATH=PACKAGE, PYTHONUNBUFFERED="1", **(env or {}))
         self.process = subprocess.Popen(
             [sys.executable, *interpreter, "-c", textwrap.dedent(text), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment,
+            env=environment(PYTHONUNBUFFERED="1", **(env or {})),
             text=True,
             start_new_session=True,
         )

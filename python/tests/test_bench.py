@@ -1,16 +1,15 @@
 """The benchmark measures, checks, and stands beside Java's."""
 
 import json
-import os
 import subprocess
 import sys
 
-from conftest import DEADLINE, PACKAGE
+from conftest import DEADLINE, environment
 
 
 def run(*arguments):
     return subprocess.run(
-        [sys.executable, "-m", "telpher.bench", *arguments], env=dict(os.environ, PYTHONPATH=PACKAGE),
+        [sys.executable, "-m", "telpher.bench", *arguments], env=environment(),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=2 * DEADLINE,
     )
 

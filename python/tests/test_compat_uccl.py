@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from conftest import DEADLINE
+from conftest import DEADLINE, environment
 
 np = pytest.importorskip("numpy", reason="needs NumPy (Debian: python3-numpy)")
 
@@ -478,10 +478,7 @@ if __name__ == "__main__":
 
 
 def test_the_runner_the_first_generation_and_an_address_typed_by_hand(tmp_path, monkeypatch):
-    import os
     import subprocess
-
-    from conftest import PACKAGE
 
     path = tmp_path / "script.py"
     path.write_text(FIRST_GENERATION)
@@ -491,9 +488,9 @@ def test_the_runner_the_first_generation_and_an_address_typed_by_hand(tmp_path, 
     monkeypatch.setenv("TELPHER_SECRET", "a secret of both sides")
     monkeypatch.setenv("TELPHER_PORT", str(base))
     # Another TMPDIR: it cannot be found as an endpoint of this host, so the secret is what lets us in.
-    environment = dict(os.environ, PYTHONPATH=PACKAGE, TMPDIR=str(tmp_path))
+    env = environment(TMPDIR=str(tmp_path))
     process = subprocess.Popen(
-        [sys.executable, "-m", "telpher.compat", "uccl", str(path), "--size", "1"], env=environment, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "telpher.compat", "uccl", str(path), "--size", "1"], env=env, stdout=subprocess.PIPE, text=True
     )
     try:
         words = process.stdout.readline().split(None, 2)

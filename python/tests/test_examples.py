@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from conftest import DEADLINE, PACKAGE
+from conftest import DEADLINE, PACKAGE, environment
 
 pytest.importorskip("numpy", reason="NumPy is missing (package python3-numpy)")
 
@@ -15,7 +15,7 @@ pytest.importorskip("numpy", reason="NumPy is missing (package python3-numpy)")
 def start(name, *arguments, **env):
     return subprocess.Popen(
         [sys.executable, os.path.join(PACKAGE, "examples", name), *arguments],
-        env=dict(os.environ, PYTHONPATH=PACKAGE, **env),
+        env=environment(**env),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
