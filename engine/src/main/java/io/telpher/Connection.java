@@ -2,6 +2,7 @@ package io.telpher;
 
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /// A bidirectional association of two endpoints. Everything is thread-safe. Transfers of one
@@ -236,6 +237,15 @@ public interface Connection extends AutoCloseable {
 
     /// @return which paths and lanes were chosen, which were rejected, and why; for people
     String explain();
+
+    /// A device by which some bytes of this connection cannot go; they go another way.
+    ///
+    /// @param by the device
+    /// @param reason which bytes, and why; for people
+    record Refusal(Device by, String reason) {}
+
+    /// @return the devices that were tried in vain, or not at all, in the order of that
+    List<Refusal> refusals();
 
     /// @return counters since the connection was made
     ConnectionMetrics metrics();

@@ -367,6 +367,8 @@ class GpuStagingTest {
             Outcome.of(here.connection().read(here.region("gpu").all(), target)).assertDone(SIZE);
             here.check("gpu", 0, SIZE, 10);
             assertThat(here.connection().explain()).contains("cuDeviceCanAccessPeer");
+            assertThat(here.connection().refusals())
+                    .anyMatch(refusal -> refusal.reason().contains("cuDeviceCanAccessPeer"));
         } finally {
             here.close();
             there.close();

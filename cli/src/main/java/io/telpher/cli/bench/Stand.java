@@ -3,7 +3,6 @@ package io.telpher.cli.bench;
 import io.telpher.Access;
 import io.telpher.Connection;
 import io.telpher.ConnectionMetrics;
-import io.telpher.Device;
 import io.telpher.DeviceMemory;
 import io.telpher.Endpoint;
 import io.telpher.EndpointAddress;
@@ -225,12 +224,8 @@ final class Stand implements AutoCloseable {
 
     /// @return what the connection says of ways by a GPU that were tried in vain, or nothing
     private static String refusal(Connection connection) {
-        List<String> by = Device.list().stream().map(device -> " by " + device + ": ").toList();
-        return connection
-                .explain()
-                .lines()
-                .filter(line -> by.stream().anyMatch(line::contains))
-                .map(String::strip)
+        return connection.refusals().stream()
+                .map(Connection.Refusal::reason)
                 .collect(Collectors.joining("; "));
     }
 

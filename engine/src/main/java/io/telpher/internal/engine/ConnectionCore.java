@@ -2,6 +2,7 @@ package io.telpher.internal.engine;
 
 import io.telpher.Connection;
 import io.telpher.ConnectionMetrics;
+import io.telpher.Device;
 import io.telpher.EndpointAddress;
 import io.telpher.TelpherException;
 import io.telpher.TransferFailures;
@@ -13,6 +14,7 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
 import org.jspecify.annotations.Nullable;
 
 /// One connection inside the engine: makes its parts, gives each what it needs, and takes the turns
@@ -70,6 +72,8 @@ final class ConnectionCore {
 
     /// For [#explain()]; guarded by the lock.
     private final List<String> notesOnPaths = new ArrayList<>();
+
+    private final List<Connection.Refusal> refusals = new CopyOnWriteArrayList<>();
 
     /// A racy count.
     private int idleTurns;
@@ -213,6 +217,19 @@ final class ConnectionCore {
             lock.unlock();
         }
         Events.rejected(this, text);
+    }
+
+    /// A device that does not move some bytes: a [#note] of which programs hear too.
+    void refused(Device by, String text) {
+        note(text);
+        Connection.Refusal refusal = new Connection.Refusal(by, text);
+        if (!refusals.contains(refusal)) {
+            refusals.add(refusal);
+        }
+    }
+
+    List<Connection.Refusal> refusals() {
+        return refusals;
     }
 
     @Nullable LaneState lane(int index) {

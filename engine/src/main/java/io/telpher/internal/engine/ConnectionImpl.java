@@ -15,6 +15,7 @@ import io.telpher.TransferOptions;
 import java.lang.foreign.MemorySegment;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.List;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
@@ -313,6 +314,11 @@ final class ConnectionImpl implements Connection {
     @Override
     public @Nullable TelpherException failure() {
         return core.failure();
+    }
+
+    @Override
+    public List<Refusal> refusals() {
+        return List.copyOf(core.refusals());
     }
 
     @Override

@@ -77,7 +77,8 @@ final class WindowOpening {
             }
         } catch (TelpherException e) {
             slot.refusing.add(by);
-            connection.note("path %s by %s: %s".formatted(window.path(), by, e.getMessage()));
+            connection.refused(
+                    by, "path %s by %s: %s".formatted(window.path(), by, e.getMessage()));
         }
     }
 
@@ -109,7 +110,8 @@ final class WindowOpening {
     private boolean tried(PeerRegion slot, String path, Device by, Gpu.Trial found) {
         if (!found.good()) {
             slot.refusing.add(by);
-            connection.note(
+            connection.refused(
+                    by,
                     "path %s by %s: a trial has shown that it does not work: %s"
                             .formatted(path, by, found.reason()));
         } else if (!found.reason().isEmpty()) {
@@ -126,7 +128,7 @@ final class WindowOpening {
             region.prepare(by);
         } catch (TelpherException e) {
             region.refuse(by);
-            connection.note("%s by %s: %s".formatted(region, by, e.getMessage()));
+            connection.refused(by, "%s by %s: %s".formatted(region, by, e.getMessage()));
         } finally {
             region.exit();
         }
