@@ -5,6 +5,7 @@ import io.telpher.TelpherException;
 import io.telpher.internal.device.CopyQueue;
 import io.telpher.internal.device.ExportRecord;
 import io.telpher.internal.device.Gpu;
+import io.telpher.internal.device.Pins;
 import io.telpher.internal.ffi.cuda.CudaCopies;
 import io.telpher.internal.ffi.cuda.CudaDevices;
 import io.telpher.internal.ffi.cuda.CudaStreams;
@@ -124,7 +125,7 @@ final class CudaGpu implements Gpu {
             throw new TelpherException.Unsupported(
                     device + " does not see page-locked memory at the addresses of the host");
         }
-        return pins.pin(context, address, bytes);
+        return pins.pin(new CudaPinning(context), address, bytes);
     }
 
     @Override

@@ -3,6 +3,7 @@ package io.telpher.internal.device.cuda;
 import io.telpher.Device;
 import io.telpher.TelpherException;
 import io.telpher.internal.device.GpuRuntime;
+import io.telpher.internal.device.Pins;
 import io.telpher.internal.ffi.cuda.Cuda;
 import io.telpher.internal.ffi.cuda.CudaContexts;
 import io.telpher.internal.ffi.cuda.CudaDevices;
