@@ -7,7 +7,7 @@ import java.util.UUID;
 /// A device with memory of its own that this process sees: a GPU, or a MIG slice of one. A value;
 /// naming a device does not touch it: a context is made on first use.
 ///
-/// @param runtime what drives it: `cuda`
+/// @param runtime what drives it: `cuda`, `hip`
 /// @param uuid its identity, the same in every process and on every day; positions in the
 ///     driver's list are not, since variables such as `CUDA_VISIBLE_DEVICES` change them
 /// @param pciAddress `0000:65:00.0`
@@ -21,8 +21,8 @@ public record Device(String runtime, UUID uuid, String pciAddress, String name) 
 
     /// Finds a device of this process.
     ///
-    /// @param text its UUID, with or without `GPU-`; its PCI address; or `cuda:N`, the N-th in
-    ///     the driver's order, counted from 0
+    /// @param text its UUID, with or without `GPU-`; its PCI address; or `cuda:N`, `hip:N`,
+    ///     the N-th in that driver's order, counted from 0
     /// @throws TelpherException.Unsupported when this process sees none of that name
     public static Device of(String text) {
         return Runtimes.find(text);

@@ -4,20 +4,25 @@ import io.telpher.Device;
 import java.util.List;
 import java.util.stream.Collectors;
 
-/// Which GPU belongs to which rank.
+/// Which GPU belongs to which rank: those of CUDA, which the options are named after.
 final class Gpus {
     private Gpus() {}
+
+    /// @return those that this process sees
+    static List<Device> all() {
+        return Device.list().stream().filter(device -> device.runtime().equals("cuda")).toList();
+    }
 
     /// @return the GPU of a rank: ranks take those that this process sees in turn
     /// @throws io.telpher.TelpherException.Unsupported when there is none; says why
     static Device of(int rank) {
-        List<Device> all = Device.list();
+        List<Device> all = all();
         return all.isEmpty() ? Device.of("cuda:0") : all.get(rank % all.size());
     }
 
     /// @return what the GPUs of the first two ranks are, for JSON
     static String kind() {
-        List<Device> all = Device.list();
+        List<Device> all = all();
         return all.isEmpty()
                 ? "gpu"
                 : all.stream()
@@ -29,7 +34,7 @@ final class Gpus {
 
     /// @return the GPUs of these ranks, for people
     static String describe(int ranks) {
-        int count = Device.list().size();
+        int count = all().size();
         StringBuilder text = new StringBuilder();
         for (int rank = 0; rank < Math.min(ranks, count); rank++) {
             text.append(text.isEmpty() ? "" : "; ");

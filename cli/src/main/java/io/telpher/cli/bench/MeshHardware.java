@@ -29,7 +29,7 @@ record MeshHardware(List<Integer> numbers, boolean onGpu, List<String> rails) {
         if (memory != null && !memory.equals("cuda") && !memory.equals("host")) {
             throw new IllegalArgumentException("--memory is '" + memory + "'; it is cuda or host");
         }
-        int gpus = Device.list().size();
+        int gpus = Gpus.all().size();
         boolean onGpu = memory == null ? gpus > 0 && ranks == null : memory.equals("cuda");
         if (onGpu && ranks != null) {
             throw new IllegalArgumentException(
@@ -62,7 +62,7 @@ record MeshHardware(List<Integer> numbers, boolean onGpu, List<String> rails) {
         List<MeshSeat> seats = new ArrayList<>();
         for (int i = 0; i < numbers.size(); i++) {
             int number = numbers.get(i);
-            String device = onGpu ? Device.list().get(number).uuid().toString() : "";
+            String device = onGpu ? Gpus.all().get(number).uuid().toString() : "";
             String name = (onGpu ? "GPU " : "rank ") + number;
             seats.add(new MeshSeat(plan, source, i, numbers.size(), name, device, rails));
         }

@@ -28,7 +28,13 @@ final class GpuDriverCheck implements Check {
             String software = one.getKey();
             switch (one.getValue()) {
                 case Availability.Available available ->
-                        found.add(Finding.info(name(), software + ": works", available.detail()));
+                        found.add(
+                                Finding.info(
+                                        name(),
+                                        software.equals(GpuState.HIP)
+                                                ? "HIP: works; that Telpher works with it is unproven"
+                                                : software + ": works",
+                                        available.detail()));
                 case Availability.Missing missing ->
                         found.add(
                                 nvidia && !software.equals(GpuState.HIP)

@@ -1,5 +1,8 @@
 package io.telpher.cli.topo;
 
+import io.telpher.internal.device.GpuRuntime;
+import io.telpher.internal.device.Runtimes;
+import io.telpher.spi.Availability;
 import io.telpher.topology.Topology;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -32,6 +35,7 @@ import picocli.CommandLine.Option;
         })
 public final class TopoCommand implements Callable<Integer> {
     private static final String STDOUT = "-";
+    private static final String AMD = "0x1002";
 
     @CommandLine.Spec private CommandLine.Model.CommandSpec spec;
 
@@ -98,6 +102,9 @@ public final class TopoCommand implements Callable<Integer> {
             }
             if (!json && xml == null && svg == null) {
                 TopoText.print(machine, out);
+                if (from == null) {
+                    hip(machine, out);
+                }
             }
             if (from == null && (json || (xml == null && svg == null))) {
                 PeerAbilities.print(PeerAbilities.of(machine), json, out);
@@ -110,6 +117,24 @@ public final class TopoCommand implements Callable<Integer> {
             out.flush();
             spec.commandLine().getErr().println("telpher topo: " + reason(e));
             return CommandLine.ExitCode.SOFTWARE;
+        }
+    }
+
+    /// Whether Telpher could use the GPUs of AMD, where there are some.
+    private static void hip(Topology machine, PrintWriter out) {
+        boolean onBus = machine.gpus().stream().anyMatch(gpu -> gpu.pci().vendor().equals(AMD));
+        for (GpuRuntime runtime : Runtimes.all()) {
+            if (runtime.name().equals("hip")) {
+                switch (runtime.probe()) {
+                    case Availability.Available(String detail) ->
+                            out.println("note: " + detail + "; unproven with Telpher");
+                    case Availability.Missing(String reason, String remedy) -> {
+                        if (onBus) {
+                            out.println("note: " + reason + " (" + remedy + ")");
+                        }
+                    }
+                }
+            }
         }
     }
 

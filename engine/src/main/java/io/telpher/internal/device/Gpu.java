@@ -86,7 +86,7 @@ public interface Gpu {
         /// @return bytes of the exported range
         long size();
 
-        /// @return the path's name: `cuda-direct`, `cuda-cumem`, `cuda-ipc`
+        /// @return the path's name: `cuda-direct`, `cuda-cumem`, `cuda-ipc`, `hip-direct`
         String path();
 
         /// Unmaps it, unless others still use it. No copy that uses it may be under way.

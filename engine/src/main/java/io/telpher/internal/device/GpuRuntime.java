@@ -8,7 +8,7 @@ import org.jspecify.annotations.Nullable;
 /// One kind of GPU driver as this process sees it. Thread-safe; one per process and kind, made by
 /// [Runtimes]. Nothing is loaded and no context is made before it is needed.
 public interface GpuRuntime {
-    /// @return short lower-case name: `cuda`
+    /// @return short lower-case name: `cuda`, `hip`
     String name();
 
     /// Opens the driver on first call, without making a context.
@@ -17,7 +17,7 @@ public interface GpuRuntime {
     /// @return the devices that this process sees, in the driver's order; empty when unavailable
     List<Device> devices();
 
-    /// Opens a device: retains its primary context, once; it stays until the process ends.
+    /// Opens a device, once: its context, where the driver has such, stays until the process ends.
     ///
     /// @throws io.telpher.TelpherException.Unsupported when this process does not see the device
     Gpu open(Device device);

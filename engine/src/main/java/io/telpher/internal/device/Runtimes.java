@@ -4,6 +4,7 @@ import io.telpher.Device;
 import io.telpher.DeviceMemory;
 import io.telpher.TelpherException;
 import io.telpher.internal.device.cuda.CudaRuntime;
+import io.telpher.internal.device.hip.HipRuntime;
 import io.telpher.internal.observe.Log;
 import io.telpher.spi.Availability;
 import java.util.ArrayList;
@@ -12,9 +13,9 @@ import java.util.List;
 import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
-/// The GPU runtimes of this process.
+/// The GPU runtimes of this process: CUDA first, then HIP.
 public final class Runtimes {
-    private static final List<GpuRuntime> ALL = List.of(CudaRuntime.INSTANCE);
+    private static final List<GpuRuntime> ALL = List.of(CudaRuntime.INSTANCE, HipRuntime.INSTANCE);
 
     /// The queues of opened devices, for [#poll()].
     private static volatile CopyQueue[] queues = {};

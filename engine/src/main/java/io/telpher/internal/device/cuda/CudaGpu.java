@@ -197,6 +197,10 @@ final class CudaGpu implements Gpu {
         if (other.equals(device)) {
             return null;
         }
+        if (!other.runtime().equals(device.runtime())) {
+            return "%s is driven by %s, %s by %s"
+                    .formatted(device, device.runtime(), other, other.runtime());
+        }
         return unreachable(other.uuid());
     }
 

@@ -17,8 +17,8 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /// A region in a GPU's memory: of another process, mapped for each GPU here that copies
-/// (`cuda-cumem`, `cuda-ipc`), or of an endpoint of this process (`cuda-direct`). Threads cannot
-/// copy from and to it.
+/// (`cuda-cumem`, `cuda-ipc`), or of an endpoint of this process (`cuda-direct`, `hip-direct`).
+/// Threads cannot copy from and to it.
 final class GpuWindow extends ShmWindow {
     /// How one GPU reaches the region.
     private record Reached(Device by, Gpu.Import memory) {}
@@ -60,13 +60,18 @@ final class GpuWindow extends ShmWindow {
         this.descriptor = descriptor;
     }
 
+    /// The path's name inside a process.
+    static String direct(DeviceMemory of) {
+        return of.device().runtime() + "-direct";
+    }
+
     /// A region of an endpoint of this process.
     static GpuWindow of(
             ShmWindows owner, ShmLink link, RemoteMemory memory, LocalRegion own, DeviceMemory of) {
         return new GpuWindow(
                 owner,
                 link,
-                "cuda-direct",
+                direct(of),
                 memory,
                 own.access(),
                 of.size(),

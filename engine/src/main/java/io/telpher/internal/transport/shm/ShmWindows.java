@@ -83,6 +83,7 @@ final class ShmWindows implements Windows {
                         && windows.noMapped != null
                         && windows.noCma != null
                         && !endpoint.allows("cuda-direct")
+                        && !endpoint.allows("hip-direct")
                         && !endpoint.allows("cuda-cumem")
                         && !endpoint.allows("cuda-ipc");
         if (none) {
@@ -136,8 +137,9 @@ final class ShmWindows implements Windows {
     }
 
     private boolean goesInside(ShmEndpoint owner, LocalRegion region) {
-        boolean onHost = region.deviceMemory() == null;
-        String path = onHost ? "self" : "cuda-direct";
+        DeviceMemory device = region.deviceMemory();
+        boolean onHost = device == null;
+        String path = device == null ? "self" : GpuWindow.direct(device);
         return endpoint.allows(path) && owner.allows(path) && (onHost || usesPointers());
     }
 
