@@ -123,7 +123,7 @@ final class Endings {
             }
             case SERVE -> {
                 if (!op.dataSent()) {
-                    connection.outbound.abortServe(op, reason);
+                    connection.outbound.abortServe(op, reason, true);
                     connection.serving.ended();
                 }
             }

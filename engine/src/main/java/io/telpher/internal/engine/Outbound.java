@@ -134,9 +134,11 @@ final class Outbound {
         shortQueue.remove(op);
     }
 
-    /// Tells the reader that the rest will not come; counts as its end.
-    void abortServe(Operation op, int reason) {
-        enqueue(control(Frame.ABORT, 0, -reason, op.peerToken).with(Frame.E, 1));
+    /// Tells the reader that not all of an answer will come.
+    ///
+    /// @param end whether its last frame is among what does not: then this counts as its end
+    void abortServe(Operation op, int reason, boolean end) {
+        enqueue(control(Frame.ABORT, 0, -reason, op.peerToken).with(Frame.E, end ? 1 : 0));
     }
 
     // --- sending ------------------------------------------------------------------------------

@@ -150,8 +150,10 @@ final class Resending {
     void dropped(Operation op, LaneState.Sent kind, long offset, long length) {
         switch (kind) {
             case DATA -> {
-                if (op.kind == Operation.Kind.SERVE && offset + length == op.length) {
-                    outbound.abortServe(op, op.isPending() ? Connection.CANCELLED : op.reason);
+                if (op.kind == Operation.Kind.SERVE) {
+                    // Its last frame may have gone out over another lane: the reader waits for all.
+                    int reason = op.isPending() ? Connection.CANCELLED : op.reason;
+                    outbound.abortServe(op, reason, offset + length == op.length);
                 }
             }
             case READ -> credits.readAnswered();

@@ -8,7 +8,6 @@ import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Deadline;
-import io.telpher.spi.Lane;
 import io.telpher.spi.Link;
 import io.telpher.spi.Placement;
 import io.telpher.spi.Receiver;
@@ -82,49 +81,16 @@ class UndertakerTest {
     }
 
     /// A lane on which nothing comes, but for a goodbye.
-    private static final class IdleLane implements Lane {
+    private static final class IdleLane extends StubLane {
         static final long TOO_MUCH = 1_000_000;
 
         /// Whether closing it fails, and no goodbye comes.
         private final boolean stuck;
 
         IdleLane(boolean stuck) {
+            super(LEAST_PAYLOAD);
             this.stuck = stuck;
         }
-
-        @Override
-        public String path() {
-            return "idle";
-        }
-
-        @Override
-        public String text() {
-            return "to nobody";
-        }
-
-        @Override
-        public int maxPayload() {
-            return LEAST_PAYLOAD;
-        }
-
-        @Override
-        public int send(
-                MemorySegment header,
-                long at,
-                MemorySegment payload,
-                long offset,
-                int length,
-                Object owner) {
-            return OK;
-        }
-
-        @Override
-        public int flush() {
-            return OK;
-        }
-
-        @Override
-        public void releaseOutbound(Object owner) {}
 
         @Override
         public int poll(Receiver receiver, int limit) {
@@ -140,47 +106,13 @@ class UndertakerTest {
         }
 
         @Override
-        public void discardInbound(Object owner) {}
-
-        @Override
         public boolean confirmsNatively() {
             return true;
         }
 
         @Override
-        public void confirm(long sequence) {}
-
-        @Override
         public long confirmed() {
             return stuck ? 0 : TOO_MUCH;
-        }
-
-        @Override
-        public int descriptor() {
-            return -1;
-        }
-
-        @Override
-        public boolean wantsWrite() {
-            return false;
-        }
-
-        @Override
-        public boolean park() {
-            return false;
-        }
-
-        @Override
-        public void unpark() {}
-
-        @Override
-        public long silence() {
-            return 0;
-        }
-
-        @Override
-        public String failure() {
-            return null;
         }
 
         @Override
