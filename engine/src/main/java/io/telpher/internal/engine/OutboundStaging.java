@@ -156,9 +156,13 @@ final class OutboundStaging {
         return false;
     }
 
-    /// The lane ends: what was not sent goes out over others.
+    /// The lane ends: what was not sent goes out over others. All copies that were started have
+    /// ended.
     void takeBack() {
         StagedFrame frame;
+        while ((frame = fresh.poll()) != null) {
+            frame.op().copies--;
+        }
         while ((frame = cut.poll()) != null) {
             lane.bytesInFlight -= frame.length;
             connection.outbound.resending.add(frame.op(), frame.offset, frame.length);

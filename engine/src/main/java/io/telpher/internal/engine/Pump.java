@@ -111,6 +111,7 @@ final class Pump {
         if (s.dead) {
             return outbound.stamp();
         }
+        s.out.start(); // what claim has cut under the lock
         if (s.blocked || s.dirty) {
             int result = lane.flush();
             if (result != Lane.OK) {
