@@ -5,6 +5,7 @@ import io.telpher.RemoteMemory;
 import io.telpher.RemoteSlices;
 import io.telpher.internal.memory.Raw;
 import io.telpher.internal.wire.Frame;
+import io.telpher.spi.Lane;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -338,7 +339,18 @@ final class Encoder {
         s.payloadOffset = 0;
         s.payloadLength = length;
         s.payloadOwner = null;
-        s.staged = true;
+        s.staged |= s.cutting == null; // a buffer that a GPU fills is the frame's own
+    }
+
+    /// A frame of the engine's own.
+    static void control(ControlFrame frame, LaneState s) {
+        MemorySegment.copy(frame.header, 0, Raw.ALL, s.header, Lane.HEADER);
+        noPayload(s);
+        MemorySegment payload = frame.payload;
+        if (frame.length > 0 && payload != null) {
+            s.payload = payload;
+            s.payloadLength = frame.length;
+        }
     }
 
     static void noPayload(LaneState s) {

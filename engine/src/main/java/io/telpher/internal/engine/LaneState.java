@@ -68,6 +68,9 @@ final class LaneState {
     /// Frames whose payload GPUs copy out.
     final OutboundStaging out;
 
+    /// Bulk of hosts and of devices, in turn.
+    final Turns bulk;
+
     MemorySegment payload = MemorySegment.NULL;
     long payloadOffset;
     int payloadLength;
@@ -205,6 +208,7 @@ final class LaneState {
         this.pollToken = new Token(platform);
         this.header = arena.allocate(Lane.HEADER, Lane.HEADER).address();
         this.out = new OutboundStaging(connection, this, arena);
+        this.bulk = connection.outbound.bulk.turns(this);
         this.inbound = new Inbound(connection, this, arena);
         Arrays.fill(kinds, Sent.NOP);
         this.heardAt = platform.nanoTime();

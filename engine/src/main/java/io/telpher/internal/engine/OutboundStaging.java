@@ -39,6 +39,9 @@ final class OutboundStaging {
 
     private @Nullable StagedFrame carried;
 
+    /// How many of them are of operations of high priority.
+    private int high;
+
     /// A hint, for those without the token: frames wait to be sent.
     private volatile boolean waiting;
 
@@ -118,11 +121,17 @@ final class OutboundStaging {
         lane.bytesInFlight += length; // what waits here is not left to faster lanes
         op.unconfirmed++;
         cut.add(frame);
+        high += op.high ? 1 : 0;
         waiting = true;
         if (!frame.full) {
             op.copies++;
             fresh.add(frame);
         }
+    }
+
+    /// Whether frames of high priority wait.
+    boolean isHigh() {
+        return high > 0;
     }
 
     /// Encodes the next frame whose payload is there.
@@ -131,10 +140,11 @@ final class OutboundStaging {
     boolean next() {
         StagedFrame frame;
         while ((frame = cut.peek()) != null && frame.full) {
+            Operation op = frame.op();
             cut.remove();
+            high -= op.high ? 1 : 0;
             waiting = !cut.isEmpty();
             lane.bytesInFlight -= frame.length;
-            Operation op = frame.op();
             if (!op.isPending()) {
                 connection.outbound.resending.dropped(
                         op, LaneState.Sent.DATA, frame.offset, frame.length);
@@ -167,6 +177,7 @@ final class OutboundStaging {
             lane.bytesInFlight -= frame.length;
             connection.outbound.resending.add(frame.op(), frame.offset, frame.length);
         }
+        high = 0;
         waiting = false;
     }
 

@@ -7,9 +7,9 @@ import io.telpher.spi.Lane;
 import java.lang.invoke.VarHandle;
 import org.jspecify.annotations.Nullable;
 
-/// Gives frames to the lanes. Whoever holds a lane's send token takes the next frame for it out of
-/// [Outbound], until nothing is left or the lane takes no more; a poster that finds the token taken
-/// leaves its work to the holder.
+/// Gives frames to the lanes. Whoever holds a lane's send token takes the next frame for it, as
+/// [Schedule] says, until nothing is left or the lane takes no more; a poster that finds the token
+/// taken leaves its work to the holder.
 ///
 /// Owns what the send token guards in [LaneState]: the encoded frame, and whether the lane is dirty
 /// or blocked. Called without lock and tokens, but for [#claim], by posting threads and in every
@@ -19,16 +19,18 @@ final class Pump {
     private final SpinLock lock;
     private final Lanes lanes;
     private final Outbound outbound;
+    private final Schedule schedule;
 
     Pump(ConnectionCore connection) {
         this.connection = connection;
         this.lock = connection.lock;
         this.lanes = connection.lanes;
         this.outbound = connection.outbound;
+        this.schedule = outbound.schedule;
     }
 
     private boolean hasWork(LaneState s) {
-        return s.encoded || s.dirty || s.blocked || outbound.isQueued(s);
+        return s.encoded || s.dirty || s.blocked || schedule.hasWork(s);
     }
 
     /// Sends what can be sent on all lanes.
@@ -78,7 +80,7 @@ final class Pump {
         boolean encoded = false;
         try {
             if (!s.encoded && !s.blocked && !s.dirty && !s.staged && !s.dead) {
-                encoded = note == null ? outbound.next(s) : outbound.atOnce(note, s);
+                encoded = note == null ? schedule.next(s) : schedule.atOnce(note, s);
                 s.encoded = encoded;
             }
         } finally {
@@ -127,7 +129,7 @@ final class Pump {
         while (true) {
             seen = outbound.stamp();
             if (!s.encoded) {
-                if (!outbound.isQueued(s)) {
+                if (!schedule.hasWork(s)) {
                     break;
                 }
                 if (s.staged) {
@@ -141,7 +143,7 @@ final class Pump {
                 lock.lock();
                 try {
                     seen = outbound.stamp();
-                    s.encoded = outbound.next(s);
+                    s.encoded = schedule.next(s);
                 } finally {
                     lock.unlock();
                 }

@@ -120,7 +120,7 @@ final class Resending {
         }
         resends.removeFirst();
         if (r.ref instanceof ControlFrame frame) {
-            Outbound.copyControl(s, frame);
+            Encoder.control(frame, s);
             s.remember(LaneState.Sent.CONTROL, frame, 0, 0);
             s.resends++;
             return true;
@@ -171,18 +171,18 @@ final class Resending {
         long n = r.length;
         switch (r.kind) {
             case DATA, READ -> {
-                n = outbound.cut(op, s, r.offset, r.length);
+                n = outbound.cutting.range(op, s, r.offset, r.length);
                 if (n < r.length && r.kind == LaneState.Sent.READ) {
                     credits.readSent();
                 }
                 if (r.offset + n == op.length) {
-                    Outbound.markLast(op, s);
+                    Cutting.markLast(op, s);
                 }
             }
             case NOTE -> n = encoder.notePart(op, s, (int) r.offset);
             case MESSAGE -> {
                 encoder.message(op, s);
-                at = outbound.addCredits(s);
+                at = outbound.cutting.addCredits(s);
             }
             case REQUEST -> encoder.request(op, s);
             default -> encoder.stored(op, s);

@@ -111,7 +111,7 @@ public final class Leftovers {
         none(out.signals.size(), "signals queued");
         none(out.resending.resends.size(), "frames to be sent again");
         check(!out.shortQueue.isFilled(), "the queue of short operations is filled");
-        check(!out.bulkQueue.isFilled(), "the queue of bulk operations is filled");
+        check(!out.bulk.isFilled(), "bulk operations are queued");
         check(!core.oneSided.stores.isFilled(), "sends wait to be stored");
         check(!out.credits.readQueue.isFilled(), "reads wait for credit");
         check(!out.credits.noteQueue.isFilled(), "notifications wait for credit");

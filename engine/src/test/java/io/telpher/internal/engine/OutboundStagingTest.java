@@ -11,13 +11,14 @@ import io.telpher.Transfer;
 import io.telpher.internal.ffi.cuda.FakeGpu;
 import java.time.Duration;
 import java.util.List;
+import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/// Frames that GPUs fill, step by step: no thread but the test's makes progress.
+/// Frames that GPUs fill, on a lane that takes what the test lets it take.
 @Tag(FakeGpu.TAG)
 class OutboundStagingTest {
     private static final int MIB = 1 << 20;
@@ -47,21 +48,22 @@ class OutboundStagingTest {
         gpu = endpoint.allocate(Device.list().getFirst(), 4 * MIB, Access.READ_WRITE);
         // The first one asks for the buffers, and goes without.
         Transfer unused = write();
-        long end = System.nanoTime() + LIMIT.toNanos();
-        while (!hasRoom()) {
-            assertThat(System.nanoTime()).as("staging was never ready").isLessThan(end);
-            Thread.onSpinWait();
-        }
+        await(this::hasRoom);
     }
 
     @AfterEach
     void close() {
+        FakeGpu.setDelay(0);
         core.close();
         endpoint.close();
     }
 
     private Transfer write() {
-        return new ConnectionImpl(core).write(gpu.all(), gpu.remote());
+        return write(gpu);
+    }
+
+    private Transfer write(MemoryRegion region) {
+        return new ConnectionImpl(core).write(region.all(), region.remote());
     }
 
     private boolean hasRoom() {
@@ -83,7 +85,7 @@ class OutboundStagingTest {
             write = write();
             core.lock.lock();
             try {
-                assertThat(core.outbound.next(lane)).isFalse();
+                assertThat(core.outbound.schedule.next(lane)).isFalse();
             } finally {
                 core.lock.unlock();
             }
@@ -95,5 +97,51 @@ class OutboundStagingTest {
         core.afterwards();
         assertThat(write.await(LIMIT)).isTrue();
         assertThat(write.error()).isInstanceOf(TelpherException.PeerLost.class);
+    }
+
+    /// Frames that GPUs have filled go out in turn with those of host memory, not behind them.
+    @Test
+    void filledFramesDoNotWaitForBulkOfHosts() {
+        stub.room = 0;
+        Transfer unused = write();
+        await(() -> lane.blocked && !core.devices.isBusy());
+        Transfer ofHost = write(endpoint.allocate(8 * MIB));
+        int before = stub.sent.size();
+        stub.room = Integer.MAX_VALUE;
+        await(() -> stub.sent.size() == before + 12);
+        assertThat(sentBy(before, ofHost)).isEqualTo("-+-+-+-+++++");
+    }
+
+    /// An operation that waits for buffers of GPUs keeps none of host memory waiting.
+    @Test
+    void bulkOfHostsDoesNotWaitForBuffers() {
+        FakeGpu.setDelay(2_000_000);
+        MemoryRegion large =
+                endpoint.allocate(Device.list().getFirst(), 32 * MIB, Access.READ_WRITE);
+        int before = stub.sent.size();
+        Transfer unused = write(large);
+        await(() -> !hasRoom());
+        Transfer ofHost = write(endpoint.allocate(3 * MIB));
+        await(() -> stub.sent.size() >= before + 3);
+        FakeGpu.setDelay(0);
+        assertThat(sentBy(before, ofHost)).startsWith("+++");
+    }
+
+    /// @return what was sent after so many frames: `+` for a frame of that transfer
+    private String sentBy(int before, Transfer transfer) {
+        long token = ((TransferImpl) transfer).operation.token();
+        StringBuilder text = new StringBuilder();
+        for (StubLane.Sent frame : stub.sent.subList(before, stub.sent.size())) {
+            text.append(frame.transfer() == token ? '+' : '-');
+        }
+        return text.toString();
+    }
+
+    private void await(BooleanSupplier what) {
+        long end = System.nanoTime() + LIMIT.toNanos();
+        while (!what.getAsBoolean()) {
+            assertThat(System.nanoTime()).as("it never came to that").isLessThan(end);
+            int unused = core.poll();
+        }
     }
 }

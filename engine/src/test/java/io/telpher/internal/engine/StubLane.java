@@ -5,8 +5,8 @@ import io.telpher.spi.Lane;
 import io.telpher.spi.Receiver;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
 
 /// A lane to nobody: takes what it is told to take, remembers it, and brings nothing.
 class StubLane implements Lane {
@@ -16,10 +16,10 @@ class StubLane implements Lane {
     private final int maxPayload;
 
     /// In the order in which they went out.
-    final List<Sent> sent = new ArrayList<>();
+    final List<Sent> sent = new CopyOnWriteArrayList<>();
 
     /// How many frames it still takes before it is full.
-    int room = Integer.MAX_VALUE;
+    volatile int room = Integer.MAX_VALUE;
 
     StubLane(int maxPayload) {
         this.maxPayload = maxPayload;
@@ -64,7 +64,7 @@ class StubLane implements Lane {
         if (room == 0) {
             return FULL;
         }
-        room--;
+        room = Math.max(room - 1, 0);
         sent.add(
                 new Sent(
                         Frame.type(header, at),
