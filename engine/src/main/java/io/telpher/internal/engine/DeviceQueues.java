@@ -15,8 +15,8 @@ import org.jspecify.annotations.Nullable;
 /// connection ended: that is only noted, and the job's own connection takes it up in its next
 /// turn. While jobs are under way somebody must take turns, for no event tells of their end.
 final class DeviceQueues {
-    /// How long the end of a connection waits for what GPUs copy for it: far more than a part of a
-    /// transfer takes.
+    /// How long whoever closes a connection waits for what GPUs copy for it: far more than a part
+    /// of a transfer takes.
     static final Duration LIMIT = Duration.ofSeconds(10);
 
     private final ConnectionCore connection;

@@ -5,7 +5,6 @@ import io.telpher.CounterUpdate;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.internal.observe.Log;
-import io.telpher.spi.Deadline;
 import io.telpher.spi.Windows;
 import org.jspecify.annotations.Nullable;
 
@@ -68,22 +67,11 @@ final class OneSided {
         }
     }
 
+    /// Closes the windows, from and to which no GPU copies.
     void close() {
         Direct windows = direct;
-        awaitCopies();
         if (windows != null) {
             windows.close();
-        }
-        awaitCopies(); // a job may have begun, or have been told of, in between
-    }
-
-    private void awaitCopies() {
-        DeviceQueues devices = connection.devices;
-        Deadline deadline = connection.platform.in(DeviceQueues.LIMIT);
-        for (int round = 0; devices.isBusy() && !deadline.passed(); round++) {
-            int unused = devices.poll();
-            devices.takeUp();
-            connection.platform.pause(round);
         }
     }
 

@@ -14,15 +14,23 @@ import org.jspecify.annotations.Nullable;
 /// ```
 ///
 /// OVER begins with the first cause: nothing is DONE from then on. The first thread that comes by
-/// without lock and tokens buries: it closes lanes and windows, ends every operation, and takes the
-/// connection out of the progress thread's and the endpoint's lists. Every other thread that closes
-/// waits for the end of that, at most for the drain limit.
+/// without lock and tokens buries: it closes the lanes, ends every operation that nothing touches
+/// any more, closes the windows, and takes the connection out of the progress thread's and the
+/// endpoint's lists. Nobody waits for a GPU there: what GPUs still copy from or to, and what is
+/// being made ready for them, is left to a thread of its own, which polls the copies and finishes
+/// the burial, however long they take.
+///
+/// Every other thread that closes waits for the end of that, at most for the drain limit, or for
+/// [DeviceQueues#LIMIT] while GPUs copy.
 ///
 /// The states are guarded by `this`, which is held for a few instructions and within which nothing
 /// else is taken; [#fail] may be called with tokens or the lock.
 final class Undertaker {
     /// The part of the drain limit for which a link that takes nothing holds up a goodbye.
     private static final int PART_FOR_DRAINING = 4;
+
+    /// Between two looks at copies that take longer than [DeviceQueues#LIMIT].
+    private static final long LATE_NANOS = 10_000_000;
 
     private final ConnectionCore connection;
     private final SpinLock lock;
@@ -45,6 +53,9 @@ final class Undertaker {
 
     /// Who is burying right now.
     private volatile @Nullable Thread burying;
+
+    /// A thread of its own waits for GPUs, to finish the burial.
+    private volatile boolean waiting;
 
     /// The burial is over.
     private volatile boolean buried;
@@ -99,11 +110,7 @@ final class Undertaker {
         for (LaneState s : lanes.all()) {
             s.dead = true;
         }
-        Deadline copies = connection.platform.in(DeviceQueues.LIMIT);
-        for (LaneState s : lanes.all()) {
-            attempt(() -> close(s, copies), s.name());
-        }
-        attempt(connection.oneSided::close, "the windows");
+        boolean closed = closeLanes();
         lock.lock();
         try {
             endings.revokeAll(cause);
@@ -111,6 +118,58 @@ final class Undertaker {
             lock.unlock();
         }
         endings.settle();
+        if (!closed || !finish(cause)) {
+            waiting = true;
+            burying = null;
+            connection.platform.start(
+                    connection.platform.thread("telpher-burial", () -> awaitCopies(cause)));
+        }
+    }
+
+    /// Finishes a burial when GPUs have ended what they copy.
+    private void awaitCopies(TelpherException cause) {
+        burying = Thread.currentThread();
+        Deadline limit = connection.platform.in(DeviceQueues.LIMIT);
+        boolean late = false;
+        for (int round = 0; !finish(cause); round++) {
+            endings.settle(); // what has ended with its copies
+            if (late) {
+                connection.platform.park(this, LATE_NANOS);
+            } else {
+                connection.platform.pause(round);
+            }
+            if (!late && limit.passed()) {
+                late = true;
+                Log.warning(
+                        "the connection with %s is over for %s, and %s: their memory is kept until they end"
+                                .formatted(
+                                        connection.peerText(),
+                                        Failures.seconds(DeviceQueues.LIMIT),
+                                        connection.devices),
+                        null);
+            }
+        }
+        waiting = false;
+    }
+
+    /// Buries what is left, unless GPUs are copying.
+    ///
+    /// @return whether all is buried
+    private boolean finish(TelpherException cause) {
+        DeviceQueues devices = connection.devices;
+        attempt(
+                () -> {
+                    int unused = devices.poll();
+                    devices.takeUp();
+                },
+                "copies by devices");
+        if (!closeLanes() || devices.isBusy()) {
+            return false;
+        }
+        attempt(connection.oneSided::close, "the windows");
+        if (devices.isBusy()) {
+            return false; // a job has begun in between
+        }
         lock.lock();
         try {
             endings.forceAll();
@@ -124,20 +183,21 @@ final class Undertaker {
         buried = true;
         burying = null;
         connection.waiters.wake();
+        return true;
     }
 
-    /// Closes a lane when GPUs have ended what they copy from or to its memory.
-    private void close(LaneState s, Deadline copies) {
-        for (int round = 0; !keeper.close(s); round++) {
-            if (copies.passed()) {
-                throw new TelpherException.TimedOut(
-                        "GPUs have not ended %d copies within %s; the memory stays theirs"
-                                .formatted(s.copies.get(), Failures.seconds(DeviceQueues.LIMIT)));
+    /// Closes the lanes from and to whose memory no GPU copies.
+    ///
+    /// @return whether all are closed
+    private boolean closeLanes() {
+        boolean closed = true;
+        for (LaneState s : lanes.all()) {
+            if (!s.closed) {
+                attempt(() -> keeper.close(s), s.name());
+                closed &= s.closed;
             }
-            int unused = connection.devices.poll();
-            connection.devices.takeUp();
-            connection.platform.pause(round);
         }
+        return closed;
     }
 
     private void attempt(Runnable close, String what) {
@@ -224,11 +284,16 @@ final class Undertaker {
         }
     }
 
-    /// Another thread may be burying, or copying.
+    /// Another thread may be burying, or copying, or a GPU; for that one the progress thread does
+    /// not wait.
     private void awaitEnd() {
         Deadline deadline = connection.platform.in(connection.endpoint().options().drainLimit());
+        Deadline copies = connection.platform.in(DeviceQueues.LIMIT);
+        boolean mayWait = !connection.endpoint().progress().isCurrent();
         int round = 0;
-        while (burying != Thread.currentThread() && !deadline.passed()) {
+        while (burying != Thread.currentThread()
+                && !(waiting && mayWait ? copies : deadline).passed()
+                && (mayWait || !waiting)) {
             lock.lock();
             try {
                 if (buried && endings.allEnded()) {

@@ -8,6 +8,7 @@ import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Deadline;
+import io.telpher.spi.Lane;
 import io.telpher.spi.Link;
 import io.telpher.spi.Placement;
 import io.telpher.spi.Receiver;
@@ -23,6 +24,8 @@ import org.junit.jupiter.api.Test;
 
 /// Ends that a well-kept transport or an honest peer does not bring about.
 class UndertakerTest {
+    private static final Duration LIMIT = Duration.ofSeconds(20);
+
     private EndpointImpl endpoint;
     private ConnectionCore core;
     private Transfer receive;
@@ -49,7 +52,7 @@ class UndertakerTest {
         assertThat(core.add(new Link(new IdleLane(true), new StuckWindows()), 0, "idle", ""))
                 .isTrue();
         core.close();
-        assertThat(receive.await(Duration.ofSeconds(20))).isTrue();
+        assertThat(receive.await(LIMIT)).isTrue();
         assertThat(receive.error()).isInstanceOf(TelpherException.Closed.class);
         assertThat(endpoint.connections()).isEmpty();
     }
@@ -57,10 +60,33 @@ class UndertakerTest {
     @Test
     void aGoodbyeThatConfirmsTooMuchIsAViolation() {
         assertThat(core.add(new Link(new IdleLane(false), null), 0, "idle", "")).isTrue();
-        assertThat(receive.await(Duration.ofSeconds(20))).isTrue();
+        assertThat(receive.await(LIMIT)).isTrue();
         assertThat(receive.error())
                 .isInstanceOf(TelpherException.ProtocolViolation.class)
                 .hasMessageContaining("confirmation " + IdleLane.TOO_MUCH);
+    }
+
+    /// What GPUs still copy keeps neither the progress thread nor other operations waiting, and is
+    /// taken up however late it ends.
+    @Test
+    void copiesThatAreUnderWayAreWaitedForElsewhere() throws InterruptedException {
+        assertThat(core.add(new Link(new StubLane(Lane.LEAST_PAYLOAD), null), 0, "stub", ""))
+                .isTrue();
+        LaneState lane = core.lanes.all()[0];
+        lane.copies.incrementAndGet();
+        core.fail(new TelpherException.PeerLost("the test ends it"));
+        core.afterwards(); // unless the progress thread was here first
+        assertThat(receive.await(LIMIT)).isTrue();
+        assertThat(receive.error()).isInstanceOf(TelpherException.PeerLost.class);
+        assertThat(lane.closed).isFalse();
+        assertThat(endpoint.connections()).hasSize(1);
+
+        core.keeper.copied(lane);
+        long end = System.nanoTime() + LIMIT.toNanos();
+        while (!lane.closed || !endpoint.connections().isEmpty()) {
+            assertThat(System.nanoTime()).as("nobody finishes the burial").isLessThan(end);
+            Thread.sleep(1);
+        }
     }
 
     private static final class StuckWindows implements Windows {
