@@ -106,8 +106,12 @@ class GpuProbeTest {
         assertThat(second).doesNotContain("a child process tries");
     }
 
+    /// The folder may be another machine's, too: its files stay, and keep nothing else from being
+    /// kept.
     @Test
     void pairsThatDamageBytesAreRefused() throws IOException {
+        Path elsewhere = cache.resolve("telpher").resolve("peers-elsewhere-1-2-3.lock");
+        Files.createDirectories(elsewhere.resolve("held"));
         String found =
                 writeUntil(
                         "shm-ring",
@@ -116,6 +120,7 @@ class GpuProbeTest {
                         Map.of("FAKE_CUDA_CORRUPT_PEERS", "0-1"));
         assertThat(found).contains("arrives as").contains("to have it tried again");
         assertThat(kept()).singleElement().asString().contains("arrives as");
+        assertThat(elsewhere.resolve("held")).exists();
     }
 
     @Test

@@ -95,7 +95,7 @@ final class WindowOpening {
         }
         slot.refusing.add(by);
         connection.note(
-                "path %s: a child process tries %s with %s; by frames meanwhile"
+                "path %s: a child process tries %s with %s; by frames until it has, the log says what keeps it"
                         .formatted(path, by, of));
         CompletableFuture<Void> unused =
                 trial.thenAccept(

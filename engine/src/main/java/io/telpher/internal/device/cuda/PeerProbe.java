@@ -8,10 +8,8 @@ import io.telpher.spi.Availability;
 import io.telpher.spi.HostIdentity;
 import java.io.IOException;
 import java.io.InputStream;
-import java.net.URI;
 import java.net.URISyntaxException;
 import java.nio.channels.FileChannel;
-import java.nio.channels.FileLock;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
@@ -33,12 +31,16 @@ import org.jspecify.annotations.Nullable;
 /// and to arrive damaged. Thread-safe.
 ///
 /// A child process does it ([PeerProbeMain]), once for each pair, driver and boot of the machine: a
-/// device that hangs must not take this process along. What it found is kept in [CacheFolder].
+/// device that hangs must not take this process along. What it found is kept in [CacheFolder],
+/// which several machines may share:
 ///
 /// ```text
 /// peers-BOOT-DRIVER-UUID-UUID.probe    "good", or why not; the lesser UUID first
 /// the same with .lock                  held while a process tries the pair
 /// ```
+///
+/// A pair is bad when its bytes did not arrive: other ones did, or none in the time that the copies
+/// had. A trial that could not be made to the end says nothing of the pair; it is made again later.
 final class PeerProbe {
     private static final String GOOD = "good";
 
@@ -46,6 +48,26 @@ final class PeerProbe {
     private static final List<String> OF_JAVA =
             List.of("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS");
     private static final String PREFIX = "peers-";
+
+    /// How long a child may take until it copies: a JVM, two contexts, and kernels to compile.
+    private static final int START_SECONDS = 120;
+
+    /// When a trial is made again that could not be made to the end: doubled each time.
+    private static final long AGAIN_SECONDS = 60;
+
+    private static final long LAST_AGAIN_SECONDS = 3600;
+
+    /// A trial could not be made to the end.
+    private static final class Unfinished extends Exception {
+        private static final long serialVersionUID = 1L;
+
+        Unfinished(String why) {
+            super(why);
+        }
+    }
+
+    /// Length of the end of a file's name that two UUIDs make.
+    private static final int PAIR = 2 * ("-".length() + 36);
 
     /// What is known of each pair, by the file's name.
     private static final Map<String, CompletableFuture<Gpu.Trial>> PAIRS =
@@ -77,57 +99,90 @@ final class PeerProbe {
         if (known != null) {
             return CompletableFuture.completedFuture(known);
         }
-        return CompletableFuture.supplyAsync(
-                () -> {
-                    try {
-                        return alone(folder, name, first, second, seconds);
-                    } catch (RuntimeException e) {
-                        Log.error("the trial of two devices failed", e);
-                        return unknown(e.toString());
-                    }
-                },
-                task -> Thread.ofPlatform().daemon().name("telpher-probe").start(task));
+        CompletableFuture<Gpu.Trial> found = new CompletableFuture<>();
+        start(() -> tryUntilKnown(found, folder, name, first, second, seconds, AGAIN_SECONDS));
+        return found;
+    }
+
+    private static void start(Runnable task) {
+        Thread.ofPlatform().daemon().name("telpher-probe").start(task);
+    }
+
+    private static void tryUntilKnown(
+            CompletableFuture<Gpu.Trial> found,
+            @Nullable Path folder,
+            String name,
+            UUID first,
+            UUID second,
+            int seconds,
+            long again) {
+        try {
+            found.complete(alone(folder, name, first, second, seconds));
+        } catch (Unfinished | RuntimeException e) {
+            Log.warning(
+                    "devices %s and %s could not be tried, their bytes are staged meanwhile; once more in %d s (TELPHER_P2P_PROBE=0 trusts them): %s"
+                            .formatted(first, second, again, e.getMessage()),
+                    e instanceof RuntimeException ? e : null);
+            long next = Math.min(2 * again, LAST_AGAIN_SECONDS);
+            CompletableFuture.delayedExecutor(again, TimeUnit.SECONDS, PeerProbe::start)
+                    .execute(
+                            () -> tryUntilKnown(found, folder, name, first, second, seconds, next));
+        }
     }
 
     /// Of several processes that want to know, one tries.
     private static Gpu.Trial alone(
-            @Nullable Path folder, String name, UUID first, UUID second, int seconds) {
+            @Nullable Path folder, String name, UUID first, UUID second, int seconds)
+            throws Unfinished {
         if (folder == null) {
             return run(first, second, seconds);
         }
-        Path lockFile = folder.resolve(name + ".lock");
+        FileChannel held = lock(folder, name, seconds);
         try {
-            Files.createDirectories(folder);
-            try (FileChannel file =
-                    FileChannel.open(
-                            lockFile, StandardOpenOption.CREATE, StandardOpenOption.WRITE)) {
-                return underLock(file, folder, name, first, second, seconds);
+            Gpu.Trial known = read(folder, name);
+            if (known != null) {
+                return known;
             }
-        } catch (IOException e) {
-            Log.debug("trials of devices are not kept", e);
-            return run(first, second, seconds);
+            Gpu.Trial found = run(first, second, seconds);
+            return found.known() && keep(folder, name, found)
+                    ? kept(found, file(folder, name))
+                    : found;
+        } finally {
+            unlock(held);
         }
     }
 
-    private static Gpu.Trial underLock(
-            FileChannel file, Path folder, String name, UUID first, UUID second, int seconds)
-            throws IOException {
-        long end = System.nanoTime() + seconds * 1_000_000_000L;
-        FileLock held = file.tryLock();
-        while (held == null && System.nanoTime() - end < 0) {
-            sleep();
-            held = file.tryLock();
+    /// Waits for the lock of a pair, for as long as a trial takes: a folder on a network may not
+    /// lock.
+    ///
+    /// @return null where there is no such folder, and none can be made
+    private static @Nullable FileChannel lock(Path folder, String name, int seconds) {
+        FileChannel file = null;
+        try {
+            Files.createDirectories(folder);
+            file =
+                    FileChannel.open(
+                            folder.resolve(name + ".lock"),
+                            StandardOpenOption.CREATE,
+                            StandardOpenOption.WRITE);
+            long end = System.nanoTime() + (START_SECONDS + seconds) * 1_000_000_000L;
+            while (file.tryLock() == null && System.nanoTime() - end < 0) {
+                sleep();
+            }
+        } catch (IOException | RuntimeException e) {
+            Log.debug("trials of devices are not locked", e);
         }
-        Gpu.Trial known = read(folder, name);
-        if (known != null) {
-            return known;
+        return file;
+    }
+
+    private static void unlock(@Nullable FileChannel held) {
+        try {
+            if (held != null) {
+                held.close();
+            }
+        } catch (IOException e) {
+            Log.debug("the lock of a trial cannot be closed", e);
         }
-        Gpu.Trial found = run(first, second, seconds);
-        if (found.known()) {
-            write(folder, name, found);
-            return kept(found, folder.resolve(name + ".probe"));
-        }
-        return found;
     }
 
     private static void sleep() {
@@ -139,11 +194,15 @@ final class PeerProbe {
         }
     }
 
+    private static Path file(Path folder, String name) {
+        return folder.resolve(name + ".probe");
+    }
+
     private static Gpu.@Nullable Trial read(@Nullable Path folder, String name) {
         if (folder == null) {
             return null;
         }
-        Path file = folder.resolve(name + ".probe");
+        Path file = file(folder, name);
         try {
             String text = Files.readString(file).strip();
             return text.isEmpty() ? null : kept(trial(text), file);
@@ -166,21 +225,45 @@ final class PeerProbe {
         return text.equals(GOOD) ? new Gpu.Trial(true, true, "") : new Gpu.Trial(true, false, text);
     }
 
-    /// Also forgets what was found before the machine was started.
-    private static void write(Path folder, String name, Gpu.Trial found) throws IOException {
+    /// What was found counts, whether it can be kept or not.
+    ///
+    /// @return whether it is kept
+    private static boolean keep(Path folder, String name, Gpu.Trial found) {
+        try {
+            write(folder, name, found.good() ? GOOD : found.reason());
+        } catch (IOException | RuntimeException e) {
+            Log.debug("a trial of devices is not kept", e);
+            return false;
+        }
+        try {
+            forget(folder, name);
+        } catch (IOException | RuntimeException e) {
+            Log.debug("earlier trials of devices are kept", e);
+        }
+        return true;
+    }
+
+    private static void write(Path folder, String name, String text) throws IOException {
         Path aside = Files.createTempFile(folder, PREFIX, ".new");
         try {
-            Files.writeString(aside, found.good() ? GOOD : found.reason());
+            Files.writeString(aside, text);
             Files.move(
                     aside,
-                    folder.resolve(name + ".probe"),
+                    file(folder, name),
                     StandardCopyOption.ATOMIC_MOVE,
                     StandardCopyOption.REPLACE_EXISTING);
         } finally {
             Files.deleteIfExists(aside);
         }
+    }
+
+    /// Forgets what was found of the pair before the machine was started. Files of other pairs may
+    /// be another machine's.
+    private static void forget(Path folder, String name) throws IOException {
         String current = PREFIX + HostIdentity.here().bootId();
-        try (DirectoryStream<Path> files = Files.newDirectoryStream(folder, PREFIX + "*-*")) {
+        String pair = name.substring(name.length() - PAIR);
+        try (DirectoryStream<Path> files =
+                Files.newDirectoryStream(folder, PREFIX + "*" + pair + ".*")) {
             for (Path file : files) {
                 if (!file.getFileName().toString().startsWith(current)) {
                     Files.deleteIfExists(file);
@@ -194,7 +277,9 @@ final class PeerProbe {
     }
 
     /// Has a child try the pair.
-    private static Gpu.Trial run(UUID first, UUID second, int seconds) {
+    ///
+    /// @return what it has found, or that nobody can here
+    private static Gpu.Trial run(UUID first, UUID second, int seconds) throws Unfinished {
         List<String> command = command();
         if (command == null) {
             return unknown("this Java has no launcher, or the engine no place of its own");
@@ -215,7 +300,7 @@ final class PeerProbe {
             child = builder.start();
             child.getOutputStream().close();
         } catch (IOException e) {
-            return unknown("no child process can be started: " + e.getMessage());
+            throw new Unfinished("no child process can be started: " + e.getMessage());
         }
         try {
             return await(child, first, second, seconds);
@@ -224,29 +309,51 @@ final class PeerProbe {
         }
     }
 
-    private static Gpu.Trial await(Process child, UUID first, UUID second, int seconds) {
-        try {
-            if (!child.waitFor(seconds, TimeUnit.SECONDS)) {
-                return trial(
-                        "copies between %s and %s did not end within %d s"
-                                .formatted(first, second, seconds));
+    /// The time of the trial begins when the child says that it copies from now on.
+    private static Gpu.Trial await(Process child, UUID first, UUID second, int seconds)
+            throws Unfinished {
+        StringBuilder said = new StringBuilder();
+        long end = System.nanoTime() + START_SECONDS * 1_000_000_000L;
+        boolean begun = false;
+        try (InputStream out = child.getInputStream()) {
+            while (!child.waitFor(50, TimeUnit.MILLISECONDS)) {
+                said.append(text(out.readNBytes(out.available())));
+                if (!begun && said.toString().lines().anyMatch(PeerProbeMain.BEGUN::equals)) {
+                    begun = true;
+                    end = System.nanoTime() + seconds * 1_000_000_000L;
+                }
+                if (System.nanoTime() - end < 0) {
+                    continue;
+                }
+                if (begun) {
+                    return trial(
+                            "copies between %s and %s did not end within %d s"
+                                    .formatted(first, second, seconds));
+                }
+                throw new Unfinished(
+                        "a child process was not ready within %d s".formatted(START_SECONDS));
             }
-            String said;
-            try (InputStream out = child.getInputStream()) {
-                said = new String(out.readNBytes(4096), StandardCharsets.UTF_8).strip();
-            }
-            String last = said.substring(said.lastIndexOf('\n') + 1);
-            return switch (child.exitValue()) {
-                case PeerProbeMain.GOOD -> trial(GOOD);
-                case PeerProbeMain.BAD -> trial(last);
-                default -> unknown("exit code %d: %s".formatted(child.exitValue(), last));
-            };
+            said.append(text(out.readAllBytes()));
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            return unknown("interrupted");
+            throw new Unfinished("interrupted");
         } catch (IOException e) {
-            return unknown(e.toString());
+            throw new Unfinished(e.toString());
         }
+        String all = said.toString().strip();
+        String last = all.substring(all.lastIndexOf('\n') + 1);
+        return switch (child.exitValue()) {
+            case PeerProbeMain.GOOD -> trial(GOOD);
+            case PeerProbeMain.BAD -> trial(last);
+            default ->
+                    throw new Unfinished(
+                            "a child process ended with exit code %d: %s"
+                                    .formatted(child.exitValue(), last));
+        };
+    }
+
+    private static String text(byte[] bytes) {
+        return new String(bytes, StandardCharsets.UTF_8);
     }
 
     /// A small Java with this process's settings; null where there is none.
@@ -256,10 +363,18 @@ final class PeerProbe {
         if (source == null || source.getLocation() == null || !Files.isExecutable(launcher)) {
             return null;
         }
-        Path code;
+        // In a run-time image there is no class path to take it from.
+        boolean inImage = source.getLocation().getProtocol().equals("jrt");
+        String module = PeerProbe.class.getModule().getName();
+        List<String> main;
         try {
-            URI place = source.getLocation().toURI();
-            code = Path.of(place);
+            main =
+                    inImage
+                            ? List.of("-m", module + "/" + PeerProbeMain.class.getName())
+                            : List.of(
+                                    "-cp",
+                                    Path.of(source.getLocation().toURI()).toString(),
+                                    PeerProbeMain.class.getName());
         } catch (URISyntaxException | RuntimeException e) {
             return null;
         }
@@ -267,7 +382,7 @@ final class PeerProbe {
         command.add(launcher.toString());
         command.addAll(
                 List.of(
-                        "--enable-native-access=ALL-UNNAMED",
+                        "--enable-native-access=" + (inImage ? module : "ALL-UNNAMED"),
                         "-XX:+UseSerialGC",
                         "-XX:TieredStopAtLevel=1",
                         "-Xmx64m"));
@@ -276,7 +391,7 @@ final class PeerProbe {
                 command.add("-D" + name + "=" + System.getProperty(name));
             }
         }
-        command.addAll(List.of("-cp", code.toString(), PeerProbeMain.class.getName()));
+        command.addAll(main);
         return command;
     }
 }

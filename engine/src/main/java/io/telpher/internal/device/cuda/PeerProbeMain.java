@@ -12,8 +12,12 @@ import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /// The child of [PeerProbe]: copies a pattern between two devices, in both directions and by both,
-/// and reads it back. The last line says what was found, the exit code what that means.
+/// and reads it back. The last line says what was found, the exit code what that means: bad is what
+/// arrives damaged, while an error of the driver's says nothing of the pair.
 final class PeerProbeMain {
+    /// What it says when everything is there, and the copies begin.
+    static final String BEGUN = "begun";
+
     static final int GOOD = 0;
     static final int BAD = 10;
     static final int UNKNOWN = 11;
@@ -58,41 +62,52 @@ final class PeerProbeMain {
     private static @Nullable String tryBoth(CudaGpu first, CudaGpu second) {
         try (Gpu.Allocation one = first.allocate(BYTES);
                 Gpu.Allocation other = second.allocate(BYTES)) {
-            String wrong = tryFrom(first, one, second, other);
-            return wrong != null ? wrong : tryFrom(second, other, first, one);
+            long toOther = first.reach(second, other.address(), BYTES).address();
+            long toOne = second.reach(first, one.address(), BYTES).address();
+            CopyQueue by = first.queue(); // which compiles kernels
+            CopyQueue byOther = second.queue();
+            System.out.println(BEGUN);
+            System.out.flush();
+            String wrong = tryFrom(first, by, one, second, other, toOther);
+            return wrong != null ? wrong : tryFrom(second, byOther, other, first, one, toOne);
         }
     }
 
     /// One device writes the other's memory, and reads it.
     private static @Nullable String tryFrom(
-            CudaGpu by, Gpu.Allocation own, CudaGpu of, Gpu.Allocation there) {
-        long reached = by.reach(of, there.address(), BYTES).address();
+            CudaGpu by,
+            CopyQueue queue,
+            Gpu.Allocation own,
+            CudaGpu of,
+            Gpu.Allocation there,
+            long reached) {
         String wrong = null;
         for (int round = 0; round < 4 && wrong == null; round++) {
             boolean write = round % 2 == 0;
             boolean pieces = round >= 2;
             fill(by, own.address(), write ? round + 1 : 0);
             fill(of, there.address(), write ? 0 : round + 1);
-            String failure =
-                    copy(
-                            by.queue(),
-                            write ? reached : own.address(),
-                            write ? own.address() : reached,
-                            pieces ? PIECES : 1);
             String what =
                     "device %s %s memory of device %s"
                             .formatted(
                                     by.device().uuid(),
                                     write ? "writes" : "reads",
                                     of.device().uuid());
+            String failure =
+                    copy(
+                            queue,
+                            write ? reached : own.address(),
+                            write ? own.address() : reached,
+                            pieces ? PIECES : 1);
+            if (failure != null) {
+                throw new TelpherException.Unsupported(what + ": " + failure);
+            }
             wrong =
-                    failure != null
-                            ? what + ": " + failure
-                            : check(
-                                    what,
-                                    write ? of : by,
-                                    write ? there.address() : own.address(),
-                                    round + 1);
+                    check(
+                            what,
+                            write ? of : by,
+                            write ? there.address() : own.address(),
+                            round + 1);
         }
         return wrong;
     }
