@@ -7,6 +7,7 @@ import io.telpher.internal.ffi.cuda.CudaCopies;
 import io.telpher.internal.ffi.cuda.CudaError;
 import io.telpher.internal.ffi.cuda.CudaStreams;
 import io.telpher.internal.memory.Raw;
+import io.telpher.internal.observe.Log;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
@@ -49,6 +50,9 @@ final class CudaQueue implements CopyQueue {
 
     /// The driver's error that ended everything.
     private volatile @Nullable String broken;
+
+    /// A stream could not be asked, which was said.
+    private volatile boolean unanswered;
 
     /// Of the job that is being added; under the lock.
     private @Nullable Lane lane;
@@ -278,13 +282,13 @@ final class CudaQueue implements CopyQueue {
                 return false;
             }
             launch.askedAt = now;
-            int result = askFor(launch.stream);
-            if (result == -CudaError.CUDA_ERROR_NOT_READY) {
-                return false;
-            }
+            int result = query(launch.stream);
             if (result == 0 && (launch.unflagged || launch.isRaised())) {
                 launch.over = true;
                 return true;
+            }
+            if (result != 0 && !CudaError.isEnd(result)) {
+                return false;
             }
             lost = lose(result);
         }
@@ -300,7 +304,7 @@ final class CudaQueue implements CopyQueue {
         String lost = broken;
         if (lost == null) {
             int result = query(stream);
-            if (result == 0 || result == -CudaError.CUDA_ERROR_NOT_READY) {
+            if (!CudaError.isEnd(result)) {
                 return null;
             }
             lost = lose(result);
@@ -317,22 +321,31 @@ final class CudaQueue implements CopyQueue {
         return lost;
     }
 
-    /// @return minus the code also of a failure to ask
-    private int askFor(long stream) {
-        try {
-            return query(stream);
-        } catch (TelpherException.NativeFailure e) {
-            return -Math.max(1, e.errno());
-        }
-    }
-
+    /// Asks a stream whether its work has ended. An error says nothing of that, unless it is
+    /// [CudaError#isEnd]: what copies may go on, and its memory must not be used again.
+    ///
+    /// @return 0, or minus the code; also of a failure to ask
     private int query(long stream) {
-        long before = context.enter();
+        int result;
         try {
-            return CudaStreams.query(stream);
-        } finally {
-            context.exit(before);
+            long before = context.enter();
+            try {
+                result = CudaStreams.query(stream);
+            } finally {
+                context.exit(before);
+            }
+        } catch (TelpherException.NativeFailure e) {
+            result = -Math.max(1, e.errno());
         }
+        boolean told = result == 0 || result == -CudaError.CUDA_ERROR_NOT_READY;
+        if (!told && !CudaError.isEnd(result) && !unanswered) {
+            unanswered = true;
+            Log.warning(
+                    "%s does not say whether its copies have ended, which are waited for: %s"
+                            .formatted(device, CudaError.describe(result)),
+                    null);
+        }
+        return result;
     }
 
     @Override

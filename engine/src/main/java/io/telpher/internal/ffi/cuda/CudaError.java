@@ -109,6 +109,19 @@ public final class CudaError {
         };
     }
 
+    /// Whether nothing that was given to the context runs any more: it is lost, or gone with its
+    /// streams.
+    public static boolean isEnd(int result) {
+        return isSticky(result)
+                || switch (Math.abs(result)) {
+                    case CUDA_ERROR_DEINITIALIZED,
+                            CUDA_ERROR_INVALID_CONTEXT,
+                            CUDA_ERROR_INVALID_HANDLE ->
+                            true;
+                    default -> false;
+                };
+    }
+
     /// Throws unless the call succeeded.
     ///
     /// @param call the function's name in C

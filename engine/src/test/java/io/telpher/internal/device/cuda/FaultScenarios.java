@@ -78,6 +78,19 @@ final class FaultScenarios {
         }
     }
 
+    /// A stream that cannot be asked says nothing of its copies: they are waited for.
+    static void refusedQuery() {
+        try (Gpu.Allocation memory = memory()) {
+            FakeGpu.setDelay(200_000);
+            FakeGpu.setFaults("cuStreamQuery:1:2,cuStreamQuery:2:2");
+            assertThat(copy(memory)).isNull();
+            assertArrived(memory);
+            FakeGpu.setFaults("");
+            FakeGpu.setDelay(0);
+            assertThat(copy(memory)).isNull();
+        }
+    }
+
     /// Jobs end after their bytes have arrived, however long the device takes.
     static void slowDevice() {
         try (Gpu.Allocation memory = memory()) {

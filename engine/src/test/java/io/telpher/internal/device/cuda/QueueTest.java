@@ -94,6 +94,7 @@ class QueueTest {
                 List.of("-Dtelpher.cuda.kernels=0", "-Dtelpher.cuda.engine.window=1"),
                 "refusedCopy",
                 "refusedFlag",
+                "refusedQuery",
                 "lostContext");
     }
 
