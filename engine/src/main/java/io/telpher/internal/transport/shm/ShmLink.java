@@ -25,6 +25,10 @@ import org.jspecify.annotations.Nullable;
 /// its windows, which waits for its threads inside, before its socket: so a hang-up also says that
 /// nobody of the peer is inside a region of this process any more.
 final class ShmLink {
+    /// Most bytes that a peer may share: 64 buffers of 1 MiB, the most that there are. All of it is
+    /// mapped here, and page-locked where it is for a GPU.
+    static final long MOST_SHARED = 64L << 20;
+
     private static final int SPINS_BEFORE_YIELD = 64;
     private static final int SPINS_BEFORE_SLEEP = 256;
     private static final long SLEEP_NANOS = 50_000;
@@ -254,7 +258,7 @@ final class ShmLink {
     ///
     /// @return whether it can be reached here from now on
     boolean takeShared(int descriptor, long bytes) {
-        if (state != State.OPEN || peerShared != null || bytes <= 0) {
+        if (state != State.OPEN || peerShared != null || bytes <= 0 || bytes > MOST_SHARED) {
             return false;
         }
         try {

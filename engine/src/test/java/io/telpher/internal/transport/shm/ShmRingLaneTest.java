@@ -3,7 +3,9 @@ package io.telpher.internal.transport.shm;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.telpher.TelpherException;
 import io.telpher.internal.ffi.linux.Poll;
 import io.telpher.internal.ffi.linux.Processes;
 import io.telpher.spi.Lane;
@@ -143,6 +145,22 @@ class ShmRingLaneTest {
             assertThat(lane.failure()).contains("hung up");
             pair.left().windows().close();
             lane.close();
+        }
+    }
+
+    /// A peer decides how much it shares, and this side maps and page-locks it.
+    @Test
+    void noMoreIsSharedThanBuffersTake() throws Exception {
+        try (ShmHarness one = new ShmHarness();
+                ShmHarness two = new ShmHarness();
+                ShmHarness.Pair pair = ShmHarness.pair(one, two)) {
+            Lane lane = pair.left().lane();
+            assertThatThrownBy(() -> lane.share(ShmLink.MOST_SHARED + 4096, ShmHarness.soon()))
+                    .isInstanceOf(TelpherException.Unsupported.class)
+                    .hasMessageContaining("cannot map");
+            assertThat(linkOf(pair.right().lane()).peerShared()).isNull();
+            assertThat(lane.share(ShmLink.MOST_SHARED, ShmHarness.soon())).isNotNull();
+            assertThat(linkOf(pair.right().lane()).peerShared()).isNotNull();
         }
     }
 
