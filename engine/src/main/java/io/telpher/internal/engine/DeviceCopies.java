@@ -8,7 +8,9 @@ import io.telpher.internal.device.Gpu;
 import io.telpher.internal.device.PeerPolicy;
 import io.telpher.internal.device.Runtimes;
 import io.telpher.spi.Window;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import org.jspecify.annotations.Nullable;
 
 /// Transfers of one connection that GPUs of this process carry out through windows: launches them,
@@ -24,6 +26,9 @@ final class DeviceCopies {
 
     /// What the job wants, once it was looked at.
     private volatile PeerPolicy.@Nullable Copier copier;
+
+    /// For each GPU here, which others may copy for it, as far as that is certain.
+    private final Map<Device, Map<Device, Boolean>> others = new ConcurrentHashMap<>();
 
     DeviceCopies(ConnectionCore connection, Direct windows) {
         this.connection = connection;
@@ -97,17 +102,38 @@ final class DeviceCopies {
         return known;
     }
 
+    /// Whether another GPU copies from or to memory of the one here. Asked at each transfer: what
+    /// is certain is not found out again.
+    private boolean mayCopyFor(Device here, Device other) {
+        Map<Device, Boolean> known =
+                others.computeIfAbsent(here, device -> new ConcurrentHashMap<>());
+        Boolean may = known.get(other);
+        if (may == null) {
+            may = look(here, other);
+            if (may == null) {
+                return false;
+            }
+            known.put(other, may);
+        }
+        return may;
+    }
+
     /// No GPU gets a context for this, and none copies that was not tried.
-    private static boolean mayCopyFor(Device here, Device other) {
-        if (other.equals(here) || !Runtimes.isOpen(other)) {
+    ///
+    /// @return null while that is not certain
+    private static @Nullable Boolean look(Device here, Device other) {
+        if (other.equals(here)) {
             return false;
+        }
+        if (!Runtimes.isOpen(other)) {
+            return null;
         }
         Gpu gpu = Runtimes.open(other);
         if (gpu.unreachable(here) != null) {
             return false;
         }
         CompletableFuture<Gpu.Trial> trial = gpu.tried(here);
-        return trial.isDone() && trial.join().good();
+        return trial.isDone() ? trial.join().good() : null;
     }
 
     /// Launches the next part of an operation. `op.copying` is set and nobody else has to do with
