@@ -140,16 +140,21 @@ class GpuStagingTest {
     void aRefusedCopyOutFailsTheTransferOnly(TestPath path) {
         try (Couple couple = couple(path)) {
             warmUp(couple);
-            FakeGpu.setFaults("cuMemcpyAsync:3:2");
-            Outcome outcome = couple.here().write("gpu", 0, SIZE, target(couple, "gpu"));
-            FakeGpu.setFaults("");
-            assertThat(outcome.state()).isEqualTo(TransferState.FAILED);
-            assertThat(outcome.error())
+            assertThat(writeThatFails(couple, "gpu", "cuMemcpyAsync:3:2"))
                     .isInstanceOf(TelpherException.Unsupported.class)
                     .hasMessageContaining("cuMemcpyAsync")
                     .hasMessageContaining("OUT_OF_MEMORY");
-            couple.checkWorks();
         }
+    }
+
+    /// Writes while the driver refuses some calls; afterwards all is well again.
+    private static TelpherException writeThatFails(Couple couple, String from, String faults) {
+        FakeGpu.setFaults(faults);
+        Outcome outcome = couple.here().write(from, 0, SIZE, target(couple, "gpu"));
+        FakeGpu.setFaults("");
+        assertThat(outcome.state()).isEqualTo(TransferState.FAILED);
+        couple.checkWorks();
+        return outcome.error();
     }
 
     /// The peer's driver refuses: the frame is refused, and said to be the peer's device's.
@@ -163,12 +168,8 @@ class GpuStagingTest {
                 couple.here().write("host", 0, SIZE, target(couple, "gpu")).assertDone(SIZE);
             }
             // Frames of a ring are small: those that come together go by kernel.
-            FakeGpu.setFaults("cuMemcpyAsync:2:2,cuLaunchKernel:2:2");
-            Outcome outcome = couple.here().write("host", 0, SIZE, target(couple, "gpu"));
-            FakeGpu.setFaults("");
-            assertThat(outcome.state()).isEqualTo(TransferState.FAILED);
-            assertThat(outcome.error()).hasMessageContaining("device of the peer");
-            couple.checkWorks();
+            assertThat(writeThatFails(couple, "host", "cuMemcpyAsync:2:2,cuLaunchKernel:2:2"))
+                    .hasMessageContaining("device of the peer");
         }
     }
 
