@@ -13,7 +13,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-@Tag(FakeGpu.DRIVER_TAG)
+@Tag(FakeGpu.TAG)
 class CudaDevicesTest {
     @BeforeAll
     static void fakeGpu() {

@@ -15,7 +15,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-@Tag(FakeGpu.DRIVER_TAG)
+@Tag(FakeGpu.TAG)
 class CudaModulesTest {
     static final byte[] IMAGE =
             "FAKE-CUDA-MODULE\nvector_add\n".getBytes(StandardCharsets.US_ASCII);

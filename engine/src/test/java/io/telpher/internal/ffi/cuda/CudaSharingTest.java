@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /// Memory and events of two processes.
-@Tag(FakeGpu.DRIVER_TAG)
+@Tag(FakeGpu.TAG)
 class CudaSharingTest {
     private static final int READ_WRITE = CudaVmm.CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     private static final int INVALID_VALUE = -CudaError.CUDA_ERROR_INVALID_VALUE;

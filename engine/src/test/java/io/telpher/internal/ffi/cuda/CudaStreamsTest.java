@@ -15,7 +15,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-@Tag(FakeGpu.DRIVER_TAG)
+@Tag(FakeGpu.TAG)
 class CudaStreamsTest {
     private static final int NOT_READY = -CudaError.CUDA_ERROR_NOT_READY;
 

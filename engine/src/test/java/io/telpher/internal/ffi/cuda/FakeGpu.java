@@ -26,16 +26,12 @@ import java.util.List;
 /// The fake GPU libraries (`fake-gpu/README.md` of the test resources): builds them with gcc,
 /// names them to JVMs, and asks the fake driver of this JVM what only it knows.
 ///
-/// A JVM opens the libraries once, so tests on them carry a tag, [#TAG] or [#DRIVER_TAG], whose
-/// tests Surefire runs in a JVM of their own, and call [#assumeHere] before anything else. Tests of
-/// several processes start their JVMs with [#jvmArguments] and variables of the fake.
+/// A JVM opens the libraries once, so tests on them carry [#TAG], whose classes Surefire runs in a
+/// JVM of their own each, and call [#assumeHere] before anything else. Tests of several processes
+/// start their JVMs with [#jvmArguments] and variables of the fake.
 public final class FakeGpu {
-    /// The tag of tests that run in the JVM whose GPUs are the fake ones.
+    /// The tag of tests that run in JVMs whose GPUs are the fake ones.
     public static final String TAG = "fake-gpu";
-
-    /// The tag of tests of the bare bindings, which need a JVM without Telpher's GPU runtime: they
-    /// lose contexts, and count all that the driver has given out.
-    public static final String DRIVER_TAG = "fake-gpu-driver";
 
     private static final String KERNELS = "kernels.cu";
     private static final List<String> SHARED = List.of("fake_cuda.h", "fake_identity.h", KERNELS);
@@ -89,8 +85,7 @@ public final class FakeGpu {
     /// Skips unless this JVM's GPUs are the fake ones. Call before anything that may open CUDA.
     public static void assumeHere() {
         assumeThat(System.getProperty(Cuda.LIBRARY_PROPERTY))
-                .as(
-                        "needs a JVM with the fake GPUs, such as Surefire's executions 'fake-gpu*' have")
+                .as("needs a JVM with the fake GPUs, such as Surefire's execution 'fake-gpu' has")
                 .isEqualTo(folder().resolve("libcuda.so.1").toString());
         assumeBuilt();
         assertThat(Cuda.availability()).isInstanceOf(Availability.Available.class);

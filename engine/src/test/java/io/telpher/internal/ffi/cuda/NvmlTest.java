@@ -9,7 +9,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-@Tag(FakeGpu.DRIVER_TAG)
+@Tag(FakeGpu.TAG)
 class NvmlTest {
     private static final int NOT_FOUND = -Nvml.NVML_ERROR_NOT_FOUND;
 
