@@ -126,7 +126,7 @@ struct stream {
     pthread_cond_t more;
     struct work *head, **tail;
     uint64_t submitted, completed;
-    int closing;
+    int closing, capturing;
     struct stream *next;
 };
 

@@ -232,6 +232,31 @@ static int stream_context(uint64_t handle, struct context **out) {
 
 int cuStreamGetCtx(uint64_t handle, struct context **out) { LOCKED(stream_context(handle, out)); }
 
+/* A stream that records runs its work all the same: the fake only knows that it does. */
+
+static int stream_is_capturing(uint64_t handle, int *status) {
+    struct stream *stream;
+    TRY(with_stream(handle, "cuStreamIsCapturing", &stream));
+    *status = stream->capturing;
+    return SUCCESS;
+}
+
+int cuStreamIsCapturing(uint64_t handle, int *status) {
+    LOCKED(stream_is_capturing(handle, status));
+}
+
+static int stream_begin_capture(uint64_t handle) {
+    struct stream *stream;
+    TRY(with_stream(handle, "cuStreamBeginCapture", &stream));
+    stream->capturing = 1;
+    return SUCCESS;
+}
+
+int cuStreamBeginCapture_v2(uint64_t handle, int mode) {
+    (void) mode;
+    LOCKED(stream_begin_capture(handle));
+}
+
 /* Words that work writes and waits for. */
 
 static int run_value(struct work *work) {

@@ -14,7 +14,9 @@ import org.jspecify.annotations.Nullable;
 ///     none. Writes only
 /// @param stream the transfer begins when this stream has done what was put into it before the
 ///     posting, and what is put into it afterwards waits until the transfer has ended, in whatever
-///     state; null for a transfer that begins at once. The deadline counts from the posting
+///     state; null for a transfer that begins at once. The deadline counts from the posting.
+///     Transfers of one stream never overlap: two of which one needs the other, such as a send and
+///     a receive that the peer posts in the same order, belong on two streams
 public record TransferOptions(
         @Nullable Duration deadline,
         Priority priority,

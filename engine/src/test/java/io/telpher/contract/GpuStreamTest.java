@@ -87,6 +87,11 @@ class GpuStreamTest {
             CudaCopies.copy(to, bytes, SIZE, handle);
         }
 
+        void record() {
+            current();
+            FakeGpu.beginCapture(handle);
+        }
+
         /// Puts a mark into the stream, behind everything.
         void mark() {
             current();
@@ -165,7 +170,7 @@ class GpuStreamTest {
         }
     }
 
-    /// Of messages, and of a receive whose memory the stream still uses.
+    /// A transfer each, one after the other.
     @ParameterizedTest
     @EnumSource(names = {"CUDA_DIRECT", "CUDA_TCP"})
     void messagesOfOneStreamKeepTheirOrder(TestPath path) {
@@ -244,16 +249,120 @@ class GpuStreamTest {
         }
     }
 
+    /// A stream that stands at a gate would hold up the driver where it waits for all streams, as
+    /// it does when it takes back windows and page-locked memory.
+    @ParameterizedTest
+    @EnumSource(names = {"CUDA_DIRECT", "CUDA_TCP", "CUDA_RING"})
+    void theEndOfAConnectionDoesNotWaitForTheStream(TestPath path) {
+        try (Couple couple = couple(path);
+                Stopped stream = new Stopped(couple)) {
+            for (int i = 0; i < 3; i++) {
+                Outcome.of(write(couple, TransferOptions.DEFAULTS)).assertDone(SIZE);
+            }
+            Transfer receive =
+                    couple.here()
+                            .connection()
+                            .receive(
+                                    1,
+                                    MemorySlices.of(couple.here().region("gpu").all()),
+                                    stream.order());
+            Transfer behind = write(couple, stream.order());
+            stream.mark();
+            stream.letGo();
+            assertThat(receive.await(Duration.ofMillis(50))).isFalse();
+            couple.here().closeConnection();
+            assertThat(Outcome.of(receive).state()).isEqualTo(TransferState.FAILED);
+            assertThat(Outcome.of(behind).state()).isEqualTo(TransferState.FAILED);
+            stream.awaitMark();
+        }
+    }
+
+    /// Without a thread that polls, and of memory of hosts, which the progress thread must not copy
+    /// itself.
     @Test
-    void theEndOfAConnectionDoesNotWaitForTheStream() {
+    void hostMemoryIsWrittenWithoutAnybodyPolling() {
         try (Couple couple = couple(TestPath.CUDA_DIRECT);
+                Stopped stream = new Stopped(couple)) {
+            couple.here().add("host", Kind.FOREIGN, SIZE);
+            RemoteMemory target = couple.there().add("host", Kind.FOREIGN, SIZE);
+            couple.here().fill("host", 0, SIZE, LATE);
+            Transfer transfer =
+                    couple.here()
+                            .connection()
+                            .write(couple.here().region("host").all(), target, stream.order());
+            stream.mark();
+            stream.letGo();
+            stream.awaitMark();
+            assertThat(transfer.state()).isEqualTo(TransferState.DONE);
+            couple.there().check("host", 0, SIZE, LATE);
+        }
+    }
+
+    /// The next posting may come as soon as the state says so, while the last one's thread is still
+    /// about to let the stream go.
+    @Test
+    void postsAgainAsSoonAsItHasEnded() {
+        try (Couple couple = couple(TestPath.CUDA_TCP);
+                Stopped stream = new Stopped(couple)) {
+            stream.letGo();
+            Transfer transfer =
+                    couple.here()
+                            .connection()
+                            .prepareWrite(
+                                    couple.here().slice("gpu", 0, 8),
+                                    target(couple).slice(0, 8),
+                                    stream.order());
+            for (int i = 0; i < 2_000; i++) {
+                transfer.post();
+                while (!transfer.state().isTerminal()) {
+                    Thread.onSpinWait();
+                }
+                assertThat(transfer.state()).as("round %d", i).isEqualTo(TransferState.DONE);
+            }
+            stream.mark();
+            stream.awaitMark();
+        }
+    }
+
+    /// Gates that are put into a graph would be passed by each replay, without a transfer.
+    @Test
+    void aStreamThatRecordsIsRefused() {
+        try (Couple couple = couple(TestPath.CUDA_TCP);
+                Stopped stream = new Stopped(couple)) {
+            stream.letGo();
+            stream.record();
+            assertThat(Outcome.of(write(couple, stream.order())).error())
+                    .isInstanceOf(TelpherException.Unsupported.class)
+                    .hasMessageContaining("records a graph");
+        }
+    }
+
+    /// A region that closes while the stream stands still, and a device that nobody has.
+    @Test
+    void whatCannotBeginEnds() {
+        try (Couple couple = couple(TestPath.CUDA_TCP);
                 Stopped stream = new Stopped(couple)) {
             Transfer transfer = write(couple, stream.order());
             stream.mark();
-            couple.here().closeConnection();
-            assertThat(Outcome.of(transfer).state()).isEqualTo(TransferState.FAILED);
+            couple.here().closeRegion("gpu");
+            assertThat(Outcome.of(transfer).error())
+                    .isInstanceOf(TelpherException.StaleRegion.class);
             stream.letGo();
             stream.awaitMark();
+
+            Device nobodys = new Device("abacus", stream.device.uuid(), "", "");
+            couple.here().add("host", Kind.FOREIGN, SIZE);
+            Transfer refused =
+                    couple.here()
+                            .connection()
+                            .write(
+                                    couple.here().region("host").all(),
+                                    target(couple),
+                                    TransferOptions.DEFAULTS.withStream(
+                                            new DeviceStream(nobodys, 0)));
+            assertThat(Outcome.of(refused).error())
+                    .isInstanceOf(TelpherException.Unsupported.class)
+                    .hasMessageContaining("abacus");
         }
     }
 

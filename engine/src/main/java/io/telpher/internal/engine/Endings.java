@@ -129,6 +129,12 @@ final class Endings {
             }
             default -> {}
         }
+        if (op.waits) {
+            connection.streams.remove(op);
+            op.letGo = true;
+            tryFinish(op, false);
+            return true;
+        }
         revoking.addLast(op);
         work.set();
         return true;
@@ -219,9 +225,6 @@ final class Endings {
                 moved = op.length;
             }
             transfer.operation = null;
-            if (transfer.gate != null) {
-                connection.streams.remove(op);
-            }
             if (transfer.ended(op.reason, op.quiet, moved, op.path, good ? null : op.error)) {
                 toCall.addLast(transfer);
                 work.set();
@@ -320,10 +323,31 @@ final class Endings {
                 }
             } else if (state == Operation.ENDING) {
                 any = true;
-                tryFinish(op, now - op.drainUntil >= 0);
+                boolean late = now - op.drainUntil >= 0;
+                if (late) {
+                    letStreamGo(op);
+                }
+                tryFinish(op, late);
             }
         }
         return any;
+    }
+
+    /// Lets a caller's stream go on that waits for the end of an operation, which may itself wait
+    /// for what the driver has queued behind that stream. Under the lock.
+    private static void letStreamGo(Operation op) {
+        TransferImpl transfer = op.transfer;
+        if (transfer != null) {
+            transfer.openGate();
+        }
+    }
+
+    /// The connection is over, and memory will be given back to the driver, which may wait for all
+    /// streams. Under the lock.
+    void letStreamsGo() {
+        for (int i = 0; i < table.size(); i++) {
+            letStreamGo(table.at(i));
+        }
     }
 
     /// Whether nothing is in flight. Under the lock.

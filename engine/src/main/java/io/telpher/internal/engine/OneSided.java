@@ -376,22 +376,26 @@ final class OneSided {
         } finally {
             lock.unlock();
         }
-        if (op == null) {
-            return;
+        if (op != null) {
+            takeUp(op, generation);
         }
+    }
+
+    /// Carries out an operation whose turn has come, if it has not ended since; long copies are not
+    /// made by the progress thread. Without lock and tokens.
+    void takeUp(Operation op, int generation) {
         if (!connection.endpoint().progress().isCurrent() || op.length <= Direct.SHORT) {
             if (resume(op, generation)) {
                 carryOut(op);
             }
             return;
         }
-        int posted = generation;
         connection
                 .endpoint()
                 .control()
                 .execute(
                         () -> {
-                            if (resume(op, posted)) {
+                            if (resume(op, generation)) {
                                 carryOut(op);
                             }
                             connection.afterwards();

@@ -185,6 +185,9 @@ final class Operation implements Window.Guard {
     /// It takes longer than it should; set by the progress thread's tick.
     boolean slow;
 
+    /// It is among the [StreamWaits]: nothing touches its memory.
+    boolean waits;
+
     /// Stands in a queue, which links the operations by `next`.
     boolean queued;
 
@@ -256,7 +259,11 @@ final class Operation implements Window.Guard {
 
     /// Whether it counts as slow after a while: what waits for others to do something does not.
     boolean isTimed() {
-        return kind == Kind.WRITE || kind == Kind.READ || kind == Kind.SEND || kind == Kind.NOTIFY;
+        return !waits
+                && (kind == Kind.WRITE
+                        || kind == Kind.READ
+                        || kind == Kind.SEND
+                        || kind == Kind.NOTIFY);
     }
 
     /// For how long it has been posted, in nanoseconds. What nobody has looked at the clock for is
@@ -391,10 +398,10 @@ final class Operation implements Window.Guard {
         noteLength = bytes;
     }
 
-    /// @return the point of its caller's stream that it waits for, or null
-    Gpu.@Nullable Gate gate() {
-        TransferImpl posted = transfer;
-        return posted == null ? null : posted.gate;
+    /// Whether its caller's stream has got to where it waits for it.
+    boolean isAtGate() {
+        Gpu.Gate gate = transfer == null ? null : transfer.gate;
+        return gate == null || gate.isReached();
     }
 
     /// Forgets everything, ready for the next use.
@@ -439,6 +446,7 @@ final class Operation implements Window.Guard {
         claimed = 0;
         orphaned = false;
         slow = false;
+        waits = false;
         quantum = 0;
         peerToken = 0;
         streamBase = 0;

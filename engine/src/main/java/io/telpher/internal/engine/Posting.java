@@ -45,15 +45,35 @@ final class Posting {
             endedAtOnce(transfer, Failures.reason(over), "", over);
             return;
         }
-        MemorySegment note = transfer.notification();
         DeviceStream stream = transfer.options.stream();
         if (stream != null) {
-            if (!putGate(transfer, stream)) {
-                return;
-            }
-        } else if (note == null && postShort(transfer)) {
-            return;
+            postOnStream(transfer, stream);
+        } else if (transfer.notification() != null || !postShort(transfer)) {
+            postLong(transfer, null);
         }
+    }
+
+    private void postOnStream(TransferImpl transfer, DeviceStream stream) {
+        try {
+            transfer.gate = Runtimes.open(stream.device()).gate(stream.handle());
+            postLong(transfer, stream);
+        } catch (TelpherException e) {
+            neverPosted(transfer, e);
+        } catch (Throwable e) {
+            neverPosted(transfer, new TelpherException.Unsupported(String.valueOf(e)));
+            throw e;
+        }
+    }
+
+    /// Whatever went wrong before there was an operation: the stream must not wait for it.
+    private void neverPosted(TransferImpl transfer, TelpherException why) {
+        if (transfer.operation == null && !transfer.state().isTerminal()) {
+            endedAtOnce(transfer, Connection.FAILED, "", why);
+        }
+    }
+
+    private void postLong(TransferImpl transfer, @Nullable DeviceStream stream) {
+        MemorySegment note = transfer.notification();
         long deadline = 0;
         int rounds = 0;
         while (true) {
@@ -83,7 +103,7 @@ final class Posting {
                     if (op.kind == Operation.Kind.NOTIFY && stream == null) {
                         claimed = startNote(op);
                     } else {
-                        viaWindow = start(op, entered);
+                        viaWindow = start(op, entered, stream);
                         claimed = pump.claim(null);
                     }
                 }
@@ -112,17 +132,6 @@ final class Posting {
                 return;
             }
             connection.platform.pause(rounds++);
-        }
-    }
-
-    /// @return false when it could not be put, and the transfer has ended
-    private boolean putGate(TransferImpl transfer, DeviceStream stream) {
-        try {
-            transfer.gate = Runtimes.open(stream.device()).gate(stream.handle());
-            return true;
-        } catch (TelpherException e) {
-            endedAtOnce(transfer, Connection.FAILED, "", e);
-            return false;
         }
     }
 
@@ -230,8 +239,9 @@ final class Posting {
     /// Sets a filled operation in motion. Under the lock; [#goOn] must follow without it.
     ///
     /// @param entered whether it was counted into its local regions
+    /// @param stream it begins when this one has got to its gate
     /// @return whether the data goes through a window
-    boolean start(Operation op, boolean entered) {
+    boolean start(Operation op, boolean entered, @Nullable DeviceStream stream) {
         op.setState(Operation.PENDING);
         if (!entered) {
             op.region = null;
@@ -239,11 +249,8 @@ final class Posting {
             endings.revoke(op, Connection.STALE, "its local region is closed");
             return false;
         }
-        if (endsAtOnce(op)) {
-            return false;
-        }
-        if (op.gate() != null) {
-            connection.streams.add(op);
+        if (stream != null) {
+            connection.streams.add(op, stream);
             return false;
         }
         return begin(op);
@@ -253,6 +260,9 @@ final class Posting {
     ///
     /// @return whether the data goes through a window
     boolean begin(Operation op) {
+        if (endsAtOnce(op)) {
+            return false;
+        }
         switch (op.kind) {
             case WRITE, READ -> {
                 if (foreign(op)) {
@@ -320,8 +330,8 @@ final class Posting {
             oneSided.carryOut(op);
         }
         connection.endpoint().progress().keepTime();
-        if (connection.streams.isFilled()) {
-            connection.endpoint().progress().attend(connection);
+        if (op.waits) {
+            connection.endpoint().progress().takeOver(connection); // nobody may be polling soon
         }
         connection.afterwards();
     }

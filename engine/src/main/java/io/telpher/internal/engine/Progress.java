@@ -72,6 +72,7 @@ final class Progress implements Runnable {
     private volatile boolean rung;
     private int quietTicks;
     private long nextTick;
+    private long nextLook;
     private long nextPage;
 
     private Progress(Platform platform) {
@@ -214,6 +215,7 @@ final class Progress implements Runnable {
     public void run() {
         nextTick = platform.nanoTime();
         nextPage = nextTick;
+        nextLook = nextTick;
         try {
             while (!stopped) {
                 try {
@@ -262,7 +264,7 @@ final class Progress implements Runnable {
             }
         }
         long now = platform.nanoTime();
-        checkLeases();
+        checkLeases(now);
         if (now - nextTick >= 0) {
             tick(now);
         }
@@ -401,7 +403,11 @@ final class Progress implements Runnable {
         return Thread.currentThread() == thread;
     }
 
-    private void checkLeases() {
+    private void checkLeases(long now) {
+        if (leased.isEmpty() || now - nextLook < 0) {
+            return;
+        }
+        nextLook = now + leaseMillis() * 1_000_000L;
         for (int i = leased.size() - 1; i >= 0; i--) {
             Watch watch = leased.get(i);
             long polls = watch.connection.polls();

@@ -1,20 +1,32 @@
 package io.telpher.internal.engine;
 
-import io.telpher.internal.device.Gpu;
+import io.telpher.DeviceStream;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /// Operations that begin when streams of their callers have got there: see docs/gpu.md, "On a
 /// caller's stream". No event tells of that; whoever takes turns looks.
+///
+/// A stream gets to a gate only when the one before it was opened, so only the first operation of
+/// each stream is looked at.
 final class StreamWaits {
     private final ConnectionCore connection;
 
-    /// In the order of their posting; guarded by the connection's lock.
-    private final List<Operation> waiting = new ArrayList<>();
+    /// Those streams for which operations wait; guarded by the connection's lock.
+    private final List<Line> lines = new ArrayList<>();
 
     /// Whether there are any, for those without the lock.
     private volatile boolean filled;
+
+    /// @param thread whose stream it is, where each thread has one of that name
+    private record Line(
+            DeviceStream stream, @Nullable Thread thread, ArrayDeque<Operation> waiting) {
+        boolean isOf(DeviceStream other, @Nullable Thread poster) {
+            return stream.equals(other) && thread == poster;
+        }
+    }
 
     StreamWaits(ConnectionCore connection) {
         this.connection = connection;
@@ -25,16 +37,35 @@ final class StreamWaits {
         return filled;
     }
 
-    /// An operation was posted, and nothing but this begins it. Under the lock.
-    void add(Operation op) {
-        waiting.add(op);
+    /// An operation was posted by this thread, and nothing but this begins it. Under the lock.
+    void add(Operation op, DeviceStream stream) {
+        Thread poster = stream.handle() == DeviceStream.PER_THREAD ? Thread.currentThread() : null;
+        op.waits = true;
         filled = true;
+        for (Line line : lines) {
+            if (line.isOf(stream, poster)) {
+                line.waiting.addLast(op);
+                return;
+            }
+        }
+        Line added = new Line(stream, poster, new ArrayDeque<>());
+        added.waiting.addLast(op);
+        lines.add(added);
     }
 
-    /// An operation has ended: it begins no more. Under the lock.
+    /// An operation that waits is to begin, or has ended. Under the lock.
     void remove(Operation op) {
-        waiting.remove(op);
-        filled = !waiting.isEmpty();
+        op.waits = false;
+        for (int i = 0; i < lines.size(); i++) {
+            ArrayDeque<Operation> waiting = lines.get(i).waiting;
+            if (waiting.remove(op)) {
+                if (waiting.isEmpty()) {
+                    lines.remove(i);
+                }
+                break;
+            }
+        }
+        filled = !lines.isEmpty();
     }
 
     /// Begins what need not wait any more. Without lock and tokens.
@@ -52,6 +83,7 @@ final class StreamWaits {
         boolean viaWindow;
         LaneState claimed;
         Operation op;
+        int generation;
         connection.lock.lock();
         try {
             op = next();
@@ -59,29 +91,27 @@ final class StreamWaits {
                 return false;
             }
             remove(op);
-            if (!op.isPending()) {
-                return true; // it is ending
-            }
+            generation = op.generation;
             viaWindow = connection.posting.begin(op);
+            op.copying = false; // until it is taken up
             claimed = connection.pump.claim(null);
         } finally {
             connection.lock.unlock();
         }
-        connection.posting.goOn(op, viaWindow, claimed);
+        connection.posting.goOn(op, false, claimed);
+        if (viaWindow) {
+            connection.oneSided.takeUp(op, generation);
+        }
         return true;
     }
 
-    /// One that may begin, and before which none of the same stream may: a stream gets to its gates
-    /// in order, but this side may have looked at one just before and at a later one just after.
     private @Nullable Operation next() {
-        int found = waiting.size();
-        for (int i = 0; i < found; i++) {
-            Gpu.Gate gate = waiting.get(i).gate();
-            if (gate == null || gate.isReached()) {
-                found = i;
-                i = -1; // those before it, once more
+        for (int i = 0; i < lines.size(); i++) {
+            Operation first = lines.get(i).waiting.getFirst();
+            if (first.isAtGate()) {
+                return first;
             }
         }
-        return found == waiting.size() ? null : waiting.get(found);
+        return null;
     }
 }

@@ -54,7 +54,8 @@ final class TransferImpl implements Transfer {
     /// The operation of the current posting; guarded by the connection's lock.
     @Nullable Operation operation;
 
-    /// Where the current posting stands in its caller's stream; opened at its end.
+    /// Where the current posting stands in its caller's stream, until that may go on. The posting
+    /// thread's, and guarded by the connection's lock while there is an operation.
     Gpu.@Nullable Gate gate;
 
     private volatile TransferState state = TransferState.IDLE;
@@ -137,6 +138,8 @@ final class TransferImpl implements Transfer {
         path = usedPath;
         error = why;
         List<Action> ending;
+        Gpu.Gate passed = gate;
+        gate = null; // before the state: from there on it may be posted again
         synchronized (this) {
             ending = actions;
             actions = null;
@@ -150,12 +153,19 @@ final class TransferImpl implements Transfer {
             }
             state = Failures.state(reason);
         }
+        if (passed != null) {
+            passed.open();
+        }
+        return ending != null;
+    }
+
+    /// Lets the caller's stream go on before the end.
+    void openGate() {
         Gpu.Gate passed = gate;
         if (passed != null) {
             gate = null;
             passed.open();
         }
-        return ending != null;
     }
 
     void runActions() {

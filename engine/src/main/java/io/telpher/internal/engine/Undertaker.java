@@ -110,6 +110,12 @@ final class Undertaker {
         for (LaneState s : lanes.all()) {
             s.dead = true;
         }
+        lock.lock();
+        try {
+            endings.letStreamsGo();
+        } finally {
+            lock.unlock();
+        }
         boolean closed = closeLanes();
         lock.lock();
         try {

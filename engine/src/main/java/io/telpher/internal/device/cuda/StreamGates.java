@@ -1,5 +1,6 @@
 package io.telpher.internal.device.cuda;
 
+import io.telpher.TelpherException;
 import io.telpher.internal.device.Gpu;
 import io.telpher.internal.ffi.cuda.CudaMemory;
 import io.telpher.internal.ffi.cuda.CudaStreams;
@@ -17,7 +18,10 @@ import java.util.concurrent.locks.ReentrantLock;
 final class StreamGates {
     private static final int PINNED =
             CudaMemory.CU_MEMHOSTALLOC_PORTABLE | CudaMemory.CU_MEMHOSTALLOC_DEVICEMAP;
-    private static final int BLOCK = 4096;
+
+    /// Of 1024 pairs: a stream takes about as many commands before the driver blocks, and memory
+    /// that is taken while streams wait may have to wait for them.
+    private static final int BLOCK = 65536;
 
     /// Both words of a pair, in a cache line of their own.
     private static final int PAIR = 64;
@@ -44,8 +48,25 @@ final class StreamGates {
     Gpu.Gate put(long stream) {
         Pair pair = take();
         boolean complete = false;
+        try {
+            put(stream, pair);
+            complete = true;
+        } finally {
+            if (!complete) {
+                pair.inUse = false;
+            }
+        }
+        return pair;
+    }
+
+    private void put(long stream, Pair pair) {
         long before = context.enter();
         try {
+            if (CudaStreams.isCapturing(stream)) {
+                throw new TelpherException.Unsupported(
+                        "stream 0x%x records a graph, whose replay would transfer nothing: post outside of the capture"
+                                .formatted(stream));
+            }
             CudaStreams.writeValue64(stream, pair.address, pair.round + 1, 0);
             pair.round++; // from here on the stream will pass it
             CudaStreams.waitValue64(
@@ -53,14 +74,9 @@ final class StreamGates {
                     pair.address + OPENED,
                     pair.round,
                     CudaStreams.CU_STREAM_WAIT_VALUE_GEQ);
-            complete = true;
         } finally {
             context.exit(before);
-            if (!complete) {
-                pair.inUse = false;
-            }
         }
-        return pair;
     }
 
     private Pair take() {

@@ -82,6 +82,10 @@ public final class CudaStreams {
     private static final MethodHandle WAIT_VALUE_64 =
             Cuda.link(VALUE_64, "cuStreamWaitValue64_v2", "cuStreamWaitValue64");
 
+    /// `CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)`
+    private static final MethodHandle IS_CAPTURING =
+            Cuda.link(FunctionDescriptor.of(JAVA_INT, JAVA_LONG, ADDRESS), "cuStreamIsCapturing");
+
     private CudaStreams() {}
 
     /// What priorities the current context's device has. Smaller numbers go first.
@@ -164,6 +168,18 @@ public final class CudaStreams {
             int result = (int) GET_CTX.invokeExact(stream, out);
             CudaError.check(result, "cuStreamGetCtx", stream);
             return out.get(JAVA_LONG, 0);
+        } catch (Throwable t) {
+            throw NativeLibrary.unexpected(t);
+        }
+    }
+
+    /// Whether the stream records a graph instead of running what is put into it.
+    public static boolean isCapturing(long stream) {
+        MemorySegment out = Scratch.current();
+        try {
+            int result = (int) IS_CAPTURING.invokeExact(stream, out);
+            CudaError.check(result, "cuStreamIsCapturing", stream);
+            return out.get(JAVA_INT, 0) != 0;
         } catch (Throwable t) {
             throw NativeLibrary.unexpected(t);
         }

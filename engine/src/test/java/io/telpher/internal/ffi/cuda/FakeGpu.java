@@ -155,6 +155,16 @@ public final class FakeGpu {
         }
     }
 
+    /// From here on the stream is one that records a graph.
+    public static void beginCapture(long stream) {
+        try {
+            CudaError.check(
+                    (int) Control.BEGIN_CAPTURE.invokeExact(stream, 0), "cuStreamBeginCapture");
+        } catch (Throwable t) {
+            throw new AssertionError(t);
+        }
+    }
+
     /// How many copies were begun in this process, by streams.
     public static long copies() {
         return copiesBy(-1);
@@ -341,6 +351,10 @@ public final class FakeGpu {
                 link("fakeCudaSetFault", FunctionDescriptor.ofVoid(ADDRESS));
         static final MethodHandle SET_DELAY =
                 link("fakeCudaSetDelay", FunctionDescriptor.ofVoid(JAVA_LONG));
+        static final MethodHandle BEGIN_CAPTURE =
+                link(
+                        "cuStreamBeginCapture_v2",
+                        FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT));
         static final MethodHandle COPIES =
                 link("fakeCudaCopies", FunctionDescriptor.of(JAVA_LONG, JAVA_INT));
         static final MethodHandle MOST_COPIES =
