@@ -156,8 +156,9 @@ abstract class DeadlineContract extends Contract {
                 boolean needsNobody = i < 2 && setting.path().oneSided();
                 if (!needsNobody || outcome.state() != TransferState.DONE) {
                     assertThat(outcome.state()).as("%d", i).isEqualTo(TransferState.TIMED_OUT);
-                    // Whatever asked the peer and got no answer leaves the far side in doubt.
-                    if (i == 0 || i == 4) {
+                    // Whatever asked the peer and got no answer leaves the far side in doubt. (What
+                    // waits for a window has not asked, if the machine is slow.)
+                    if ((i == 0 && !needsNobody) || i == 4) {
                         assertThat(outcome.remoteQuiet())
                                 .as("%d", i)
                                 .isEqualTo(RemoteQuiet.UNKNOWN);
