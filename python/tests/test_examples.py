@@ -55,6 +55,6 @@ def test_ring():
         pytest.skip("this PyTorch has no torch.distributed")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    env = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port - 1)}
-    ranks = [start("ring.py", RANK=str(rank), **env) for rank in range(3)]
-    assert [end(rank) for rank in ranks] == ["after 3 laps of 3 ranks: 9.0\n", "", ""]
+    env = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port - 1)}
+    ranks = [start("ring.py", RANK=str(rank), **env) for rank in range(2)]
+    assert [end(rank) for rank in ranks] == ["after 3 laps of 2 ranks: 6.0\n", ""]

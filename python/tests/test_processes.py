@@ -152,7 +152,7 @@ def test_faulthandler(script, order):
         the_fault()
     """ % (order, order, order, COLLECT.replace("20000", "1500").replace("5000", "1000").replace("\n", "\n    "))
     folder = os.environ.get("TMPDIR", "/tmp")
-    crashing = script(text, env={"FAULTS": folder, "TELPHER_JAVA_OPTS": ""}, interpreter=["-X", "faulthandler"] if order == "interpreter" else [])
+    crashing = script(text, env={"FAULTS": folder}, interpreter=["-X", "faulthandler"] if order == "interpreter" else [])
     out, err = crashing.process.communicate(timeout=DEADLINE)
     assert crashing.process.returncode == -signal.SIGABRT, (crashing.process.returncode, out, err)
     assert "0\n1000\n" in out and "SIGSEGV" in out
@@ -283,7 +283,7 @@ def test_a_full_java_heap_is_a_memory_error(script):
         before = _table.calls.handles(0)
         for _ in range(2):
             held, errors, count = [], 0, 1 << 15
-            while errors < 20:
+            while errors < 10:
                 try: held.append(memory.blocks(range(count), 1))
                 except MemoryError as e:
                     assert str(e) == "Java heap space", e
