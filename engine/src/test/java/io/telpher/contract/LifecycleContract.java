@@ -376,6 +376,9 @@ abstract class LifecycleContract extends Contract {
     @Test
     void memoryOfClosedRegionsIsGivenBack() {
         region("local", Kind.TELPHER, 8192);
+        // What a link needs for its first window is the link's.
+        here.write("local", 0, 8192, remote("first", Kind.TELPHER, 8192)).assertDone(8192);
+        peer.tell(self -> self.closeRegion("first"));
         Resources before = Resources.now();
         for (int i = 0; i < 5; i++) {
             String name = "target" + i;

@@ -16,11 +16,12 @@ enum TestPath {
     RING("shm-ring", List.of("shm"), List.of("shm-ring"), Place.ONE, Place.CHECKED, Place.TWO),
     /// Any memory, over sockets.
     TCP("tcp", List.of("tcp"), List.of("tcp"), Place.values()),
-    /// Any memory, by queue pairs: of a double inside this process, or of this machine's devices.
+    /// Any memory, by RDMA writes and reads of the NIC: of a double inside this process, or of this
+    /// machine's devices. Messages go through rings.
     VERBS(
             "verbs",
             List.of("verbs"),
-            List.of("verbs"),
+            List.of("verbs", "verbs-ring"),
             FakeVerbs.isReal() ? new Place[] {Place.ONE, Place.TWO} : new Place[] {Place.ONE}),
     /// Memory of GPUs, of both endpoints in one process. What Telpher does not allocate is the
     /// host's on all of these paths.

@@ -56,9 +56,10 @@ public final class BenchCommand implements Callable<Integer> {
             paramLabel = "LIST",
             split = ",",
             description =
-                    "Paths: mapped, cma, shm-ring, verbs, tcp, self; for memory of GPUs cuda-cumem,"
-                            + " cuda-ipc, shm-ring, verbs, tcp, self. Default: for host memory all"
-                            + " but verbs and self; for GPUs the ways that GPUs copy by, and tcp.")
+                    "Paths: mapped, cma, shm-ring, verbs, verbs-ring, tcp, self; for memory of GPUs"
+                            + " cuda-cumem, cuda-ipc, shm-ring, verbs-ring, tcp, self. Default: for"
+                            + " host memory all but verbs, verbs-ring and self; for GPUs the ways"
+                            + " that GPUs copy by, and tcp.")
     private List<String> paths = new ArrayList<>();
 
     @Option(

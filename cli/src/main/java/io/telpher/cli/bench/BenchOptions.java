@@ -162,8 +162,8 @@ record BenchOptions(
 
     /// Whether a path is tried that the user did not name.
     private boolean isDefault(String path) {
-        // One runs in one process; the other needs devices that few machines have.
-        if (path.equals("self") || path.equals("verbs")) {
+        // One runs in one process; the others need devices that few machines have.
+        if (path.equals("self") || path.startsWith("verbs")) {
             return transports.contains(path);
         }
         if (memory == null || !memory.onGpu()) {

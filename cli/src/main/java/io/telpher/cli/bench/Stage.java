@@ -49,7 +49,16 @@ record Stage(
 
     /// Every path that a run can ask for, in the order of the table.
     static final List<String> PATHS =
-            List.of("mapped", "cma", "cuda-cumem", "cuda-ipc", "shm-ring", "verbs", "tcp", "self");
+            List.of(
+                    "mapped",
+                    "cma",
+                    "cuda-cumem",
+                    "cuda-ipc",
+                    "shm-ring",
+                    "verbs",
+                    "verbs-ring",
+                    "tcp",
+                    "self");
 
     /// Those that only memory of GPUs takes.
     static final List<String> GPU_PATHS = List.of("cuda-cumem", "cuda-ipc");
@@ -58,6 +67,7 @@ record Stage(
     static String transportOf(String path) {
         return switch (path) {
             case "mapped", "cma", "cuda-cumem", "cuda-ipc", "shm-ring", "self" -> "shm";
+            case "verbs-ring" -> "verbs";
             default -> path;
         };
     }

@@ -172,7 +172,7 @@ final class ConnectionCore {
                 eagerLimit = Math.min(eagerLimit, link.lane().maxPayload());
                 notesOnPaths.add(note);
                 if (windows != null) {
-                    oneSided.open(windows);
+                    oneSided.open(windows, added);
                 }
             }
         } finally {

@@ -9,11 +9,13 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 
-/// The GPUs' queues that copy for one connection, and the jobs that it has there. Thread-safe.
+/// What is copied in the background for one connection, by GPUs' queues and by NICs, and the GPUs'
+/// queues. Thread-safe.
 ///
 /// A GPU has one queue for all connections, so whoever polls one may find a job of another
 /// connection ended: that is only noted, and the job's own connection takes it up in its next
-/// turn. While jobs are under way somebody must take turns, for no event tells of their end.
+/// turn. While jobs of GPUs are under way somebody must take turns, for no event tells of their
+/// end; a NIC's wake whoever waits for its lane.
 final class DeviceQueues {
     /// How long whoever closes a connection waits for what GPUs copy for it: far more than a part
     /// of a transfer takes.
@@ -23,6 +25,9 @@ final class DeviceQueues {
 
     /// Jobs that were begun and not yet taken up.
     private final AtomicInteger underWay = new AtomicInteger();
+
+    /// Those among them that only polling brings to an end.
+    private final AtomicInteger polled = new AtomicInteger();
 
     /// Those that have ended, linked through `next`.
     private final AtomicReference<@Nullable Job> over = new AtomicReference<>();
@@ -36,12 +41,12 @@ final class DeviceQueues {
         this.connection = connection;
     }
 
-    /// What a GPU copies for this connection. Belongs to the thread that begins it, then to the
-    /// queue, then to the thread that takes it up; may be used again from there on.
+    /// What is copied in the background. Belongs to the thread that begins it, then to the queue,
+    /// then to the thread that takes it up; may be used again from there on.
     abstract static class Job implements CopyQueue.Job {
         private final DeviceQueues queues;
 
-        /// The driver's error, or null; once it has ended.
+        /// The driver's or the device's error, or null; once it has ended.
         @Nullable String failure;
 
         /// The next of those that have ended.
@@ -63,6 +68,11 @@ final class DeviceQueues {
 
         /// Lets go of what others wait for, at once. On any thread, which may hold anything.
         abstract void leave();
+
+        /// @return whether only polling brings it to an end
+        boolean isPolled() {
+            return true;
+        }
 
         /// Goes on with what the job was for. Without lock and tokens, in a turn of the connection.
         abstract void takeUp();
@@ -92,15 +102,23 @@ final class DeviceQueues {
 
     /// A job is about to be given to a queue: from here on turns are taken until it is taken up.
     void begun() {
+        polled.incrementAndGet();
+        underWay.incrementAndGet();
+    }
+
+    /// The same of one that need not be polled for.
+    void begunInBackground() {
         underWay.incrementAndGet();
     }
 
     /// It was not given to the queue after all.
     void withdrawn() {
         underWay.decrementAndGet();
+        polled.decrementAndGet();
     }
 
-    /// Jobs were given to queues: the progress thread polls when nobody else does.
+    /// Jobs were given to queues, or have ended without a poll: the progress thread takes turns
+    /// when nobody else does.
     void attend() {
         connection.endpoint().progress().attend(connection);
     }
@@ -113,9 +131,14 @@ final class DeviceQueues {
         } while (!over.compareAndSet(before, job));
     }
 
-    /// @return whether GPUs are copying for this connection
+    /// @return whether something is copied for this connection, or was and is not taken up
     boolean isBusy() {
         return underWay.get() > 0;
+    }
+
+    /// @return whether somebody must poll
+    boolean isPolled() {
+        return polled.get() > 0 || hasEnded();
     }
 
     /// @return whether [#takeUp] finds something
@@ -142,10 +165,14 @@ final class DeviceQueues {
         while (job != null) {
             Job after = job.next; // the job may be begun again at once
             job.next = null;
+            boolean wasPolled = job.isPolled();
             try {
                 job.takeUp();
             } finally {
                 underWay.decrementAndGet();
+                if (wasPolled) {
+                    polled.decrementAndGet();
+                }
             }
             job = after;
         }
@@ -153,6 +180,6 @@ final class DeviceQueues {
 
     @Override
     public String toString() {
-        return underWay + " copies by devices under way";
+        return underWay + " copies in the background under way";
     }
 }

@@ -9,6 +9,7 @@ import io.telpher.RemoteSlices;
 import io.telpher.TelpherException;
 import io.telpher.spi.Window;
 import io.telpher.spi.Windows;
+import io.telpher.spi.WorkQueue;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
@@ -23,7 +24,7 @@ final class Direct {
     /// Result: the window has to be opened first.
     static final int NOT_OPEN = -101;
 
-    /// Result: only a device can copy this.
+    /// Result: only a device can copy this: a GPU, or a NIC.
     static final int BY_DEVICE = -103;
 
     /// Copies up to this size are made without looking at deadlines.
@@ -36,8 +37,14 @@ final class Direct {
 
     private final Windows windows;
 
+    /// The lane of the link that has the windows.
+    final LaneState lane;
+
     /// What GPUs copy.
     final DeviceCopies devices;
+
+    /// What the link's own queue copies, which is everything then; or null.
+    final @Nullable QueuedCopies queued;
 
     /// Opens windows.
     final WindowOpening opening;
@@ -47,10 +54,19 @@ final class Direct {
     /// What slots have counted that others stand in the place of; guarded by `this`.
     private final Tally replaced = new Tally();
 
-    Direct(Windows windows, ConnectionCore connection) {
+    Direct(Windows windows, ConnectionCore connection, LaneState lane) {
         this.windows = windows;
+        this.lane = lane;
+        WorkQueue queue = windows.queue();
+        this.queued = queue == null ? null : new QueuedCopies(connection, this, queue);
         this.devices = new DeviceCopies(connection, this);
         this.opening = new WindowOpening(connection, windows, this);
+    }
+
+    /// Whether the link is gone, and with it the windows. Those of links without a queue need no
+    /// link to copy.
+    boolean isLost() {
+        return queued != null && lane.dead;
     }
 
     /// Adds what short copies have done.
@@ -109,7 +125,7 @@ final class Direct {
     }
 
     /// Why a window was missed. It may have been opened since: then the next try finds it.
-    private int whyNot(RemoteMemory memory) {
+    int whyNot(RemoteMemory memory) {
         int reason = ready(memory);
         return reason == 0 ? NOT_OPEN : reason;
     }
@@ -137,7 +153,7 @@ final class Direct {
         if (window == null) {
             return whyNot(remote);
         }
-        if (slot.onDevice || !local.isHost()) {
+        if (queued != null || slot.onDevice || !local.isHost()) {
             return BY_DEVICE;
         }
         int ticket = window.enter();
@@ -248,7 +264,9 @@ final class Direct {
                                     op.remoteOffset,
                                     op.length,
                                     op);
-            return result == BY_DEVICE ? runByDevice(op) : result;
+            return result != BY_DEVICE
+                    ? result
+                    : queued != null ? queued.launch(op) : runByDevice(op);
         }
         OperationRegions regions = op.regions.of(op);
         boolean byDevice = regions.device() != null;
@@ -265,6 +283,9 @@ final class Direct {
             if (refused != Connection.DONE) {
                 return refused;
             }
+        }
+        if (queued != null) {
+            return queued.launch(op);
         }
         return byDevice ? runByDevice(op) : runPieces(op);
     }
@@ -298,7 +319,7 @@ final class Direct {
             try {
                 long offset = remote.offset(i);
                 long looked =
-                        window.device() != null
+                        queued != null || window.device() != null
                                 ? window.check(offset, 0, !read)
                                 : read
                                         ? window.read(ticket, NOTHING, 0, offset, 0, op)
@@ -390,6 +411,9 @@ final class Direct {
         RemoteMemory memory = counter.memory();
         PeerRegion slot = slot(memory);
         Window window = slot == null ? null : slot.window;
+        if (queued != null) {
+            return NO_WINDOW;
+        }
         if (window == null) {
             return whyNot(memory);
         }

@@ -11,6 +11,9 @@ import org.jspecify.annotations.Nullable;
 /// How operations end. Guarded by the connection's lock, except for [#settle()], which must be
 /// called without the lock and without tokens: it takes memory away from lanes and calls back.
 final class Endings {
+    /// What a NIC carries is cut off when this part of the drain limit was not enough for it.
+    private static final int CUT_OFF = 4;
+
     private final ConnectionCore connection;
     private final SpinLock lock;
     private final OperationTable table;
@@ -25,12 +28,14 @@ final class Endings {
 
     private final Tally tally;
     private final long slowNanos;
+    private final long drainNanos;
 
     Endings(ConnectionCore connection, SpinLock lock, OperationTable table) {
         this.connection = connection;
         this.lock = lock;
         this.table = table;
         this.tally = connection.tally;
+        this.drainNanos = connection.endpoint().options().drainLimit().toNanos();
         this.slowNanos = connection.endpoint().options().slowTransfer().toNanos();
     }
 
@@ -108,9 +113,7 @@ final class Endings {
         if (op.error == null) {
             op.error = Failures.exception(reason, describe(op), detail);
         }
-        op.drainUntil =
-                connection.platform.nanoTime()
-                        + connection.endpoint().options().drainLimit().toNanos();
+        op.drainUntil = connection.platform.nanoTime() + drainNanos;
         switch (op.kind) {
             case WRITE, NOTIFY -> connection.outbound.credits.noteRevoked(op);
             case SEND -> connection.matcher.sendRevoked(op);
@@ -169,7 +172,8 @@ final class Endings {
         }
         if (op.advance(Operation.ENDING, Operation.ENDED)) {
             boolean exposed = op.exposed && !op.peerEnded;
-            op.quiet = quiet && !exposed ? RemoteQuiet.YES : RemoteQuiet.UNKNOWN;
+            boolean sure = quiet && !exposed && !op.unfenced;
+            op.quiet = sure ? RemoteQuiet.YES : RemoteQuiet.UNKNOWN;
             ended(op);
         }
     }
@@ -284,6 +288,7 @@ final class Endings {
             if (op != null) {
                 int generation = op.generation;
                 connection.keeper.letGo(op);
+                connection.oneSided.letGo(op);
                 lock.lock();
                 try {
                     if (op.generation == generation) {
@@ -323,7 +328,11 @@ final class Endings {
                 }
             } else if (state == Operation.ENDING) {
                 any = true;
-                boolean late = now - op.drainUntil >= 0;
+                long left = op.drainUntil - now;
+                if (op.copying && left < drainNanos - drainNanos / CUT_OFF) {
+                    connection.oneSided.cutOff(op);
+                }
+                boolean late = left <= 0;
                 if (late) {
                     letStreamGo(op);
                 }

@@ -526,6 +526,7 @@ final class LaneKeeper {
             return true; // it will say so again
         }
         s.fenced = true;
+        connection.oneSided.fenced(s);
         return outbound.applied(s, arrived);
     }
 

@@ -6,6 +6,8 @@ import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.internal.observe.Log;
 import io.telpher.spi.Windows;
+import java.util.ArrayList;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /// What this side does to the peer's memory by itself: short copies at once, longer ones as
@@ -31,11 +33,18 @@ final class OneSided {
     /// The peer's incarnation: descriptors of another one are stale.
     private final long peer;
 
-    /// Set once, when a link has windows.
+    /// The windows in use: those of the first link that has some, and of another one when it is
+    /// lost.
     private volatile @Nullable Direct direct;
+
+    /// The windows of all links; replaced, under the lock, never changed.
+    private volatile Direct[] links = {};
 
     /// Sends whose bytes this side stores into the peer's receive by itself.
     final OperationQueue stores;
+
+    /// Operations whose link is lost, until the peer has given up its lane.
+    private final OperationQueue unfenced;
 
     /// The progress thread's own.
     private long lastLook;
@@ -48,35 +57,63 @@ final class OneSided {
         this.endings = connection.endings;
         this.peer = connection.peerAddress().incarnation();
         this.stores = new OperationQueue(connection.table);
+        this.unfenced = new OperationQueue(connection.table);
     }
 
-    /// Takes over the windows of a link. Under the lock.
-    void open(Windows windows) {
-        direct = new Direct(windows, connection);
+    /// Takes over the windows of a link, and forgets those of links that are lost. Under the lock.
+    void open(Windows windows, LaneState lane) {
+        List<Direct> more = new ArrayList<>();
+        for (Direct each : links) {
+            if (!each.isLost()) {
+                more.add(each);
+            }
+        }
+        Direct opened = new Direct(windows, connection, lane);
+        more.add(opened);
+        links = more.toArray(Direct[]::new);
+        if (direct == null) {
+            direct = opened;
+        }
+    }
+
+    /// @return the windows in use, or null when there are none, or none any more
+    private @Nullable Direct current() {
+        Direct now = direct;
+        return now == null || !now.isLost() ? now : another();
+    }
+
+    private @Nullable Direct another() {
+        for (Direct each : links) {
+            if (!each.isLost()) {
+                direct = each; // whoever else looks finds the same
+                return each;
+            }
+        }
+        return null;
     }
 
     /// Looks now and then for regions that the peer has closed, whose memory this side still holds.
     /// Called by the progress thread only, without the lock.
     void tick(long now) {
-        Direct windows = direct;
-        if (windows != null && now - lastLook >= LOOK) {
+        if (now - lastLook >= LOOK) {
             lastLook = now;
-            if (windows.holdsClosed()) {
-                connection.endpoint().control().execute(windows::giveBackClosed);
+            for (Direct windows : links) {
+                if (windows.holdsClosed()) {
+                    connection.endpoint().control().execute(windows::giveBackClosed);
+                }
             }
         }
     }
 
     /// Closes the windows, from and to which no GPU copies.
     void close() {
-        Direct windows = direct;
-        if (windows != null) {
+        for (Direct windows : links) {
             windows.close();
         }
     }
 
     boolean hasWindows() {
-        return direct != null;
+        return current() != null;
     }
 
     /// Whether sends wait for [#store].
@@ -94,7 +131,7 @@ final class OneSided {
             RemoteMemory remote,
             long remoteOffset,
             long length) {
-        Direct windows = direct;
+        Direct windows = current();
         if (windows == null) {
             return NOT_NOW;
         }
@@ -128,7 +165,7 @@ final class OneSided {
 
     /// A short copy was not the end of what it belongs to.
     void uncount(Operation.Kind kind, RemoteMemory remote, long length) {
-        Direct windows = direct;
+        Direct windows = current();
         if (windows != null) {
             windows.uncount(kind, remote, length);
         }
@@ -138,14 +175,14 @@ final class OneSided {
     ///
     /// @return `DONE`, a reason, or [#NOT_NOW]
     int updateNow(CounterUpdate counter) {
-        Direct windows = direct;
+        Direct windows = current();
         int result = windows == null ? NOT_NOW : windows.update(counter);
         return result == Direct.NOT_OPEN || result == Direct.NO_WINDOW ? NOT_NOW : result;
     }
 
     /// The path to a peer's memory by a window, or "" while there is none.
     String path(RemoteMemory remote) {
-        Direct windows = direct;
+        Direct windows = current();
         String path = windows == null ? null : windows.path(remote);
         return path == null ? "" : path;
     }
@@ -163,7 +200,7 @@ final class OneSided {
     }
 
     private void carryOut(Operation op, boolean opened) {
-        Direct windows = direct;
+        Direct windows = current();
         int result = windows == null ? Direct.NO_WINDOW : run(windows, op);
         if (result == DeviceCopies.LAUNCHED) {
             return;
@@ -180,7 +217,7 @@ final class OneSided {
     void copied(DeviceJob job) {
         Operation op = job.op;
         String failure = job.failure;
-        Direct windows = direct;
+        Direct windows = current();
         int result = failure == null ? Connection.DONE : Connection.FAILED;
         if (failure == null) {
             op.copied += job.bytes;
@@ -207,7 +244,7 @@ final class OneSided {
     ///
     /// @param detail why it failed, for people; may be empty
     private void conclude(Operation op, int copied, String detail) {
-        Direct windows = direct;
+        Direct windows = current();
         int result = copied;
         CounterUpdate counter = op.counter;
         boolean counted = false;
@@ -250,13 +287,7 @@ final class OneSided {
             } else if (result == Direct.NO_WINDOW
                     || result == Direct.NOT_OPEN
                     || isReceiveGone(op, result)) {
-                op.path = connection.lanes.path();
-                if (op.kind == Operation.Kind.SEND) {
-                    matcher.notStored(op);
-                } else {
-                    op.stage = Operation.Stage.DATA;
-                    outbound.enqueue(op);
-                }
+                goByFrames(op);
             } else if (connection.isOver() || result == Connection.PEER_LOST) {
                 lost(result, firstRemote(op));
                 // Windows close with their connection: what ended that is the reason.
@@ -282,6 +313,96 @@ final class OneSided {
     /// message is the receive's to say: its frames find out.
     private boolean isReceiveGone(Operation op, int result) {
         return op.kind == Operation.Kind.SEND && result == Connection.STALE && !connection.isOver();
+    }
+
+    /// Under the lock.
+    private void goByFrames(Operation op) {
+        op.path = connection.lanes.path();
+        if (op.kind == Operation.Kind.SEND) {
+            matcher.notStored(op);
+        } else {
+            op.stage = Operation.Stage.DATA;
+            outbound.enqueue(op);
+        }
+    }
+
+    // --- what a link's queue carries ------------------------------------------------------------
+
+    /// The queue has ended an operation's work. Without lock and tokens.
+    void carried(WorkJob job) {
+        Operation op = job.op;
+        String why = job.failure == null ? "" : job.failure;
+        QueuedCopies by = job.direct.queued;
+        switch (job.end) {
+            case DONE -> conclude(op, Connection.DONE, "");
+            case STOPPED -> conclude(op, Connection.TIMED_OUT, "");
+            case ABORTED -> {
+                op.unfenced = op.kind != Operation.Kind.READ;
+                conclude(op, Connection.TIMED_OUT, "");
+            }
+            case STALE -> conclude(op, Connection.STALE, "");
+            case FAILED -> {
+                boolean stale = by != null && by.touchesClosed(op);
+                conclude(op, stale ? Connection.STALE : Connection.FAILED, why);
+            }
+            case LOST -> lost(op, job.direct.lane);
+        }
+    }
+
+    /// The link that carried an operation is lost: what was on its way may still arrive, until the
+    /// peer has given up the link's lane. Then it goes out again.
+    private void lost(Operation op, LaneState lane) {
+        lock.lock();
+        try {
+            op.copying = false;
+            op.unfenced = op.kind != Operation.Kind.READ && !lane.fenced;
+            if (!op.isPending()) {
+                matcher.stoppedStoring(op);
+                endings.tryFinish(op, connection.isOver());
+            } else if (connection.isOver()) {
+                op.error = connection.failure();
+                endings.revokeLater(op, connection.reasonOver(), "");
+            } else if (lane.fenced) {
+                goByFrames(op);
+            } else {
+                op.lostWith = lane;
+                unfenced.add(op);
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /// The peer has given up a lane: nothing of its link arrives any more. Under the lock.
+    void fenced(LaneState lane) {
+        List<Operation> others = new ArrayList<>();
+        Operation op;
+        while ((op = unfenced.peek()) != null) {
+            unfenced.removeFirst();
+            if (op.lostWith == lane) {
+                op.unfenced = false;
+                goByFrames(op);
+            } else {
+                others.add(op);
+            }
+        }
+        others.forEach(unfenced::add);
+    }
+
+    /// An operation is to end: nothing more of it is begun. Without lock and tokens.
+    void letGo(Operation op) {
+        WorkJob job = op.workJob;
+        if (job != null && op.copying) {
+            job.work.stop();
+        }
+    }
+
+    /// What is under way for an operation does not complete.
+    void cutOff(Operation op) {
+        WorkJob job = op.workJob;
+        if (job != null) {
+            job.work.abort();
+        }
     }
 
     /// Opens what an operation needs, then carries it out. Opening asks the peer, who may not
@@ -352,7 +473,7 @@ final class OneSided {
     /// A send met a receive whose memory this side may reach: whoever gets to [#store] stores
     /// the bytes there. Under the lock.
     boolean storeLater(Operation op, RemoteMemory memory) {
-        if (direct == null || memory.incarnation() != peer) {
+        if (!hasWindows() || memory.incarnation() != peer) {
             return false;
         }
         op.remote = memory;
@@ -405,16 +526,14 @@ final class OneSided {
     // --- for people -----------------------------------------------------------------------------
 
     void explain(StringBuilder text) {
-        Direct windows = direct;
-        if (windows != null) {
+        for (Direct windows : links) {
             text.append("  one-sided: ").append(windows.explain()).append('\n');
         }
     }
 
     /// Adds the short copies, which are no operations.
     void count(Tally into) {
-        Direct windows = direct;
-        if (windows != null) {
+        for (Direct windows : links) {
             windows.count(into);
         }
     }

@@ -152,6 +152,18 @@ final class Operation implements Window.Guard {
     /// The copies that a device makes for this slot; made once.
     @Nullable DeviceJob job;
 
+    /// Those that a link's queue makes; made once for each link.
+    @Nullable WorkJob workJob;
+
+    /// For the queue's walk over the pieces; belongs to whoever has to do with `copying`.
+    final PieceWalk walk = new PieceWalk();
+
+    /// The lane whose link was to carry it and is gone.
+    @Nullable LaneState lostWith;
+
+    /// What a NIC was writing for it may still arrive.
+    boolean unfenced;
+
     /// The peer has to hear that this send has ended, when it does not copy any more.
     boolean abortOwed;
 
@@ -435,6 +447,8 @@ final class Operation implements Window.Guard {
         unconfirmed = 0;
         confirmedBytes = 0;
         copying = false;
+        lostWith = null;
+        unfenced = false;
         copies = 0;
         copied = 0;
         abortOwed = false;

@@ -380,7 +380,7 @@ final class Progress implements Runnable {
     private static boolean isResting(Watch watch, long now) {
         return now - watch.quietSince >= STREAM_SPIN_NANOS
                 && watch.connection.streams.isFilled()
-                && !watch.connection.devices.isBusy();
+                && !watch.connection.devices.isPolled();
     }
 
     /// One connection's failure must not stop the others.

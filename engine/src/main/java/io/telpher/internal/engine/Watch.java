@@ -50,7 +50,7 @@ final class Watch {
     }
 
     private boolean parkAll(Sources sources) {
-        if (connection.devices.isBusy() || connection.streams.isFilled()) {
+        if (connection.devices.isPolled() || connection.streams.isFilled()) {
             return false; // no event tells of what GPUs do
         }
         for (LaneState s : connection.lanes.all()) {

@@ -43,8 +43,14 @@ final class WindowOpening {
             if (counter != null) {
                 open(counter.memory(), deadline);
             }
-            Device by = direct.devices.choose(kind, own, several, there, there.length);
-            if (by != null) {
+            QueuedCopies queued = direct.queued;
+            Device by =
+                    queued != null
+                            ? null
+                            : direct.devices.choose(kind, own, several, there, there.length);
+            if (queued != null) {
+                queued.prepare(here);
+            } else if (by != null) {
                 prepare(by, here, there);
             }
             then.run();

@@ -147,7 +147,8 @@ class LeftoversTest {
                                 @Override
                                 public void close() {}
                             };
-                    direct.set(new Direct(windows, core));
+                    LaneState lane = Objects.requireNonNull(core.lanes.control());
+                    direct.set(new Direct(windows, core, lane));
                     place(direct.get(), core, 1);
                     direct.get().giveBackClosed();
                     direct.get().giveBackClosed();

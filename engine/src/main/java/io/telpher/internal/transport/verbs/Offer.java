@@ -20,6 +20,7 @@ import java.util.Arrays;
 /// @param ethernet its link layer
 /// @param ring address of its ring
 /// @param rkey key of its ring
+/// @param oneSided whether it answers what is asked for one-sided transfers
 /// @param reason why the status is not good
 @SuppressWarnings("ArrayRecordComponent") // comes from a message, goes into one
 record Offer(
@@ -33,6 +34,7 @@ record Offer(
         boolean ethernet,
         long ring,
         int rkey,
+        boolean oneSided,
         String reason) {
     static final int GOOD = 0;
     static final int NO_SUCH_RAIL = 1;
@@ -43,12 +45,22 @@ record Offer(
     private static final short VERSION = 1;
     private static final int BYTES = 96;
     private static final int MOST_REASON = 512;
-    private static final int NUMBERS = 1 << 24;
+    /// Queue pairs and packets have numbers below this.
+    static final int NUMBERS = 1 << 24;
+
+    /// Bit of the capabilities.
+    private static final long ONE_SIDED = 1;
 
     /// An answer that nothing comes of.
     static Offer refusal(int status, String reason) {
         byte[] none = new byte[Rail.GID_BYTES];
-        return new Offer(status, 0, 0, none, none, 0, 1, false, 0, 0, reason);
+        return new Offer(status, 0, 0, none, none, 0, 1, false, 0, 0, false, reason);
+    }
+
+    /// The same port with another queue pair.
+    Offer with(int number, int packet) {
+        return new Offer(
+                status, number, packet, gid, peerGid, lid, mtu, ethernet, 0, 0, oneSided, reason);
     }
 
     void send(Channel channel, Deadline deadline) {
@@ -60,7 +72,7 @@ record Offer(
                         .put(MAGIC)
                         .putShort(VERSION)
                         .putShort((short) status)
-                        .putLong(0) // capabilities: none yet
+                        .putLong(oneSided ? ONE_SIDED : 0)
                         .putInt(qpn)
                         .putInt(psn)
                         .put(gid)
@@ -90,7 +102,7 @@ record Offer(
         in.get(magic);
         int version = in.getShort();
         int status = in.getShort();
-        in.getLong();
+        boolean oneSided = (in.getLong() & ONE_SIDED) != 0;
         int qpn = in.getInt();
         int psn = in.getInt();
         byte[] gid = new byte[Rail.GID_BYTES];
@@ -118,7 +130,8 @@ record Offer(
         check(channel, lid >= 0 && lid <= 0xffff, "LID", lid);
         check(channel, mtu >= 1 && mtu <= 5, "MTU", mtu);
         check(channel, ringBytes == Ring.BYTES, "ring size", ringBytes);
-        return new Offer(status, qpn, psn, gid, peerGid, lid, mtu, ethernet, ring, rkey, reason);
+        return new Offer(
+                status, qpn, psn, gid, peerGid, lid, mtu, ethernet, ring, rkey, oneSided, reason);
     }
 
     private static void check(Channel channel, boolean good, String what, Object value) {

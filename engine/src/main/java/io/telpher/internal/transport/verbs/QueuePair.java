@@ -5,7 +5,6 @@ import io.telpher.internal.ffi.linux.Descriptors;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.linux.EventFd;
 import io.telpher.internal.ffi.verbs.VerbsDevices;
-import io.telpher.internal.ffi.verbs.VerbsMemory;
 import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
 import io.telpher.internal.observe.Log;
 import java.security.SecureRandom;
@@ -13,26 +12,23 @@ import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 
 /// A queue pair of type RC with a completion queue and a channel of its own, and the reason of its
-/// end: the first one counts. Made and closed by one thread; what lies between is the lane's, but
+/// end: the first one counts. Made and closed by one thread; what lies between is its user's, but
 /// for [#broken].
 final class QueuePair {
-    /// Messages of credit alone that may be in the send queue at a time.
-    static final int CREDITS = 32;
+    /// What a queue pair is made for.
+    ///
+    /// @param use what it does, for people
+    /// @param sends requests that the send queue holds
+    /// @param receives requests that the receive queue holds
+    /// @param inline bytes that a request is to carry by itself, where the device can
+    /// @param access `IBV_ACCESS_` bits: what the far end may do
+    record Shape(String use, int sends, int receives, int inline, int access) {}
 
-    /// A receive request for each record that the ring has room for; for messages of credit alone,
-    /// of which eight can be outstanding; and for those that are posted again late.
-    static final int RECEIVES = Ring.RECORDS + 64;
-
-    private static final int SENDS = Ring.RECORDS + CREDITS;
-
-    /// What a request carries by itself, where the device can: a frame's header and a little more.
-    private static final int INLINE = 192;
+    /// Reads at a time of a queue pair that makes none: devices want at least one.
+    static final int NO_READS = 1;
 
     /// Routers that packets may pass.
     private static final int HOPS = 64;
-
-    /// Reads at a time: lanes make none, and devices want at least one.
-    private static final int READS = 1;
 
     /// Receives are always posted: these would only count where the far end breaks the protocol,
     /// whose lane ends then.
@@ -62,21 +58,24 @@ final class QueuePair {
     ///
     /// @throws TelpherException.NativeFailure when a verb fails
     /// @throws TelpherException.Unsupported when the device's queues are too short
-    QueuePair(Device device, Rail rail, IbSettings settings) {
+    QueuePair(Device device, Rail rail, IbSettings settings, Shape shape) {
         this.provider = device.provider();
         this.device = device;
         this.rail = rail;
         this.settings = settings;
         VerbsDevices.Attributes limits = device.attributes();
-        if (limits.maxQpWr() < RECEIVES || limits.maxCqe() < SENDS + RECEIVES) {
+        int longer = Math.max(shape.sends(), shape.receives());
+        int completions = shape.sends() + shape.receives();
+        if (limits.maxQpWr() < longer || limits.maxCqe() < completions) {
             throw new TelpherException.Unsupported(
-                    "%s: queues of %d requests and %d completions; a lane needs %d and %d"
+                    "%s: queues of %d requests and %d completions; %s needs %d and %d"
                             .formatted(
                                     device,
                                     limits.maxQpWr(),
                                     limits.maxCqe(),
-                                    RECEIVES,
-                                    SENDS + RECEIVES));
+                                    shape.use(),
+                                    longer,
+                                    completions));
         }
         boolean made = false;
         alarm = EventFd.create();
@@ -86,11 +85,10 @@ final class QueuePair {
                         "eventfd()", -alarm, Errno.describe(alarm));
             }
             channel = provider.createChannel(device.context());
-            cq = provider.createCq(device.context(), SENDS + RECEIVES, channel);
-            create();
+            cq = provider.createCq(device.context(), completions, channel);
+            create(shape);
             device.remember(this, qp, cq);
-            provider.initialise(
-                    qp, rail.port(), settings.pkeyIndex(), VerbsMemory.IBV_ACCESS_REMOTE_WRITE);
+            provider.initialise(qp, rail.port(), settings.pkeyIndex(), shape.access());
             made = true;
         } finally {
             if (!made) {
@@ -101,13 +99,13 @@ final class QueuePair {
 
     /// With inline data where the device has so much. Which error says that it has not is the
     /// provider's choice.
-    private void create() {
+    private void create(Shape shape) {
         try {
-            qp = provider.createQp(device.pd(), cq, capacity(INLINE));
-            inline = INLINE;
+            qp = provider.createQp(device.pd(), cq, capacity(shape, shape.inline()));
+            inline = shape.inline();
         } catch (TelpherException.NativeFailure e) {
             try {
-                qp = provider.createQp(device.pd(), cq, capacity(0));
+                qp = provider.createQp(device.pd(), cq, capacity(shape, 0));
             } catch (TelpherException.NativeFailure again) {
                 again.addSuppressed(e);
                 throw again;
@@ -115,15 +113,16 @@ final class QueuePair {
         }
     }
 
-    private static VerbsQueuePairs.Capacity capacity(int inline) {
-        return new VerbsQueuePairs.Capacity(SENDS, RECEIVES, 1, 1, inline);
+    private static VerbsQueuePairs.Capacity capacity(Shape shape, int inline) {
+        return new VerbsQueuePairs.Capacity(shape.sends(), shape.receives(), 1, 1, inline);
     }
 
     /// Lets it receive, then send.
     ///
+    /// @param reads how many reads each side has under way at a time
     /// @throws TelpherException.NativeFailure when the peer's address cannot be resolved, or
     ///     another reason of the kernel
-    void connect(Offer peer) {
+    void connect(Offer peer, int reads) {
         VerbsQueuePairs.Path path =
                 new VerbsQueuePairs.Path(
                         rail.port(),
@@ -138,11 +137,11 @@ final class QueuePair {
         provider.readyToReceive(
                 qp,
                 new VerbsQueuePairs.Receiving(
-                        path, mtu, peer.qpn(), peer.psn(), READS, NOT_READY_TIMER));
+                        path, mtu, peer.qpn(), peer.psn(), reads, NOT_READY_TIMER));
         provider.readyToSend(
                 qp,
                 new VerbsQueuePairs.Sending(
-                        psn, settings.timeout(), settings.retries(), NOT_READY_RETRIES, READS));
+                        psn, settings.timeout(), settings.retries(), NOT_READY_RETRIES, reads));
     }
 
     Provider provider() {

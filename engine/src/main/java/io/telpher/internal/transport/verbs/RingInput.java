@@ -78,7 +78,7 @@ final class RingInput {
     /// @return 0 or an errno
     static int postAll(QueuePair queuePair) {
         try (Arena arena = Arena.ofConfined()) {
-            return queuePair.postReceive(receives(arena, QueuePair.RECEIVES));
+            return queuePair.postReceive(receives(arena, RingPair.RECEIVES));
         }
     }
 

@@ -210,7 +210,7 @@ final class RingOutput {
     /// Tells the peer how far this side has read, where nothing else has told it.
     void tell() {
         long read = granted;
-        if (read - told < Ring.TELL || creditsOutstanding == QueuePair.CREDITS) {
+        if (read - told < Ring.TELL || creditsOutstanding == RingPair.CREDITS) {
             return;
         }
         SendRequest.set(

@@ -17,6 +17,22 @@ import org.jspecify.annotations.Nullable;
 final class RingPair implements AutoCloseable {
     private static final int PAGE = 4096;
 
+    /// Messages of credit alone that may be in the send queue at a time.
+    static final int CREDITS = 32;
+
+    /// A receive request for each record that the ring has room for; for messages of credit alone,
+    /// of which eight can be outstanding; and for those that are posted again late.
+    static final int RECEIVES = Ring.RECORDS + 64;
+
+    /// Inline: a frame's header and a little more.
+    private static final QueuePair.Shape SHAPE =
+            new QueuePair.Shape(
+                    "a lane",
+                    Ring.RECORDS + CREDITS,
+                    RECEIVES,
+                    192,
+                    VerbsMemory.IBV_ACCESS_REMOTE_WRITE);
+
     /// Nanoseconds between two looks for the first acknowledgement.
     private static final long PATIENCE = 50_000;
 
@@ -39,7 +55,7 @@ final class RingPair implements AutoCloseable {
         try {
             this.ring = arena.allocate(Ring.BYTES, PAGE);
             this.mirror = arena.allocate(Ring.BYTES, PAGE);
-            made = new QueuePair(device, rail, settings);
+            made = new QueuePair(device, rail, settings, SHAPE);
             // Without relaxed ordering: what is here is looked at.
             ringKeys =
                     device.register(
@@ -63,7 +79,9 @@ final class RingPair implements AutoCloseable {
     }
 
     /// What the peer has to know of it.
-    Offer offer(byte[] peerGid) {
+    ///
+    /// @param oneSided see [Offer]
+    Offer offer(byte[] peerGid, boolean oneSided) {
         Rail rail = queuePair.rail();
         Provider.Registration keys = ringKeys;
         return new Offer(
@@ -77,12 +95,13 @@ final class RingPair implements AutoCloseable {
                 rail.ethernet(),
                 ring.address(),
                 keys == null ? 0 : keys.rkey(),
+                oneSided,
                 "");
     }
 
     /// Lets it receive from the peer and send to it.
     void connect(Offer peer) {
-        queuePair.connect(peer);
+        queuePair.connect(peer, QueuePair.NO_READS);
     }
 
     /// Shows that packets of every size reach the peer, and answers this side: sends a message of

@@ -24,10 +24,13 @@ final class Setup {
 
     private final List<Device> devices;
     private final IbSettings settings;
+    private final boolean oneSided;
 
-    Setup(List<Device> devices, IbSettings settings) {
+    /// @param oneSided whether this side answers what peers ask for one-sided transfers
+    Setup(List<Device> devices, IbSettings settings, boolean oneSided) {
         this.devices = devices;
         this.settings = settings;
+        this.oneSided = oneSided;
     }
 
     /// The side that dialled.
@@ -44,7 +47,7 @@ final class Setup {
         RingPair rings = new RingPair(here.device(), here.rail(), settings);
         boolean done = false;
         try {
-            rings.offer(pair.remote().gid()).send(stream, deadline);
+            rings.offer(pair.remote().gid(), oneSided).send(stream, deadline);
             Offer answer = Offer.receive(stream, deadline);
             if (answer.status() != Offer.GOOD) {
                 throw new TelpherException.Unsupported(
@@ -89,7 +92,7 @@ final class Setup {
             checkLinkLayer(offer, here.rail());
             rings = new RingPair(here.device(), here.rail(), settings);
             rings.connect(offer);
-            rings.offer(offer.gid()).send(stream, deadline);
+            rings.offer(offer.gid(), oneSided).send(stream, deadline);
             Offer.awaitReady(stream, deadline);
             Offer.sendReady(stream, deadline);
             done = true;

@@ -15,7 +15,10 @@ import io.telpher.spi.Role;
 import io.telpher.spi.Route;
 import io.telpher.spi.TransportEndpoint;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.Executor;
 import org.jspecify.annotations.Nullable;
 
@@ -37,6 +40,13 @@ final class VerbsEndpoint implements TransportEndpoint {
     private final IbSettings settings;
     private final List<Device> devices;
     private final TransportEndpoint tcp;
+
+    /// The memory that each device knows.
+    private final Map<Device, Registrations> memory = new HashMap<>();
+
+    /// What peers reach this endpoint's memory by.
+    private final List<VerbsWindows> windows = new CopyOnWriteArrayList<>();
+
     private final List<Locator> locators;
     private final Setup setup;
 
@@ -53,7 +63,10 @@ final class VerbsEndpoint implements TransportEndpoint {
             throw new TelpherException.Unsupported(
                     "no RDMA port can be used: " + String.join("; ", remarks));
         }
-        this.setup = new Setup(devices, settings);
+        for (Device device : devices) {
+            memory.put(device, new Registrations(device, context));
+        }
+        this.setup = new Setup(devices, settings, allowsWindows());
         this.tcp = new TcpTransport().open(new Streams());
         List<Locator> all = new ArrayList<>();
         for (Rail rail : rails) {
@@ -63,6 +76,11 @@ final class VerbsEndpoint implements TransportEndpoint {
             all.add(new Locator(STREAMS, stream.data(), "control " + stream.text()));
         }
         this.locators = List.copyOf(all);
+    }
+
+    private boolean allowsWindows() {
+        List<String> paths = context.options().paths();
+        return paths.isEmpty() || paths.contains(VerbsWindow.PATH);
     }
 
     /// Opens every device of which a port may be used; one that does not open costs a remark.
@@ -182,38 +200,66 @@ final class VerbsEndpoint implements TransportEndpoint {
         }
         Setup.Connected connected = null;
         Lane control = null;
-        boolean done = false;
         try {
             connected =
                     pair != null
                             ? setup.initiate(channel, pair, deadline)
                             : setup.accept(channel, deadline);
             control = tcp.link(stream, role, peer, deadline).lane();
-            done = true;
         } finally {
-            if (!done) {
+            if (control == null) {
                 if (connected != null) {
                     connected.rings().close();
                 }
                 stream.close();
             }
         }
-        return new Link(new VerbsLane(connected.rings(), connected.peer(), control), null);
+        return link(connected.rings(), connected.peer(), new ControlStream(control));
+    }
+
+    private Link link(RingPair rings, Offer peer, ControlStream control) {
+        QueuePair queuePair = rings.queuePair();
+        Registrations known = memory.get(queuePair.device());
+        VerbsWindows made = null;
+        if (allowsWindows() && peer.oneSided() && known != null) {
+            made =
+                    new VerbsWindows(
+                            context,
+                            known,
+                            queuePair.rail(),
+                            settings,
+                            peer,
+                            control,
+                            queuePair::broken,
+                            windows::remove);
+            windows.add(made);
+        }
+        return new Link(new VerbsLane(rings, peer, control, made), made);
     }
 
     @Override
     public void opened(LocalRegion region) {
-        // Peers reach regions by frames, and those ask the engine.
+        // A device gets to know it when something first needs that.
     }
 
+    /// Peers are told before the devices forget the region: see [WindowTargets#revoked].
     @Override
     public @Nullable String revoke(LocalRegion region, Deadline deadline) {
-        return null;
+        for (VerbsWindows each : windows) {
+            each.targets().revoked(region);
+        }
+        String failure = null;
+        for (Registrations each : memory.values()) {
+            String failed = each.revoke(region);
+            failure = failed == null ? failure : failed;
+        }
+        return failure;
     }
 
     @Override
     public void close() {
         tcp.close();
+        memory.values().forEach(Registrations::close);
         devices.forEach(Device::close);
     }
 

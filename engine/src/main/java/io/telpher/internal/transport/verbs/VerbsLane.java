@@ -5,7 +5,6 @@ import io.telpher.internal.ffi.linux.Descriptors;
 import io.telpher.internal.ffi.linux.Epoll;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.spi.Lane;
-import io.telpher.spi.Placement;
 import io.telpher.spi.Receiver;
 import java.lang.foreign.MemorySegment;
 import org.jspecify.annotations.Nullable;
@@ -13,21 +12,26 @@ import org.jspecify.annotations.Nullable;
 /// A lane over one queue pair, with a stream beside it that tells of the peer's end. The send token
 /// guards [RingOutput], the poll token [RingInput] and the stream.
 final class VerbsLane implements Lane {
-    /// The stream is looked at once in so many polls that bring nothing: it costs a system call.
+    /// The stream is looked at once in so many polls: it costs a system call.
     private static final int LOOK = 1024;
+
+    private static final String PATH = "verbs-ring";
 
     private final String text;
     private final RingPair rings;
     private final QueuePair queuePair;
-    private final Lane control;
+    private final ControlStream control;
+
+    /// One-sided transfers, or null where one of the sides does not make them.
+    private final @Nullable VerbsWindows windows;
+
     private final RingOutput output;
     private final RingInput input;
-    private final Nothing nothing = new Nothing();
 
     /// Readable when the completion channel or the stream is, or the device has failed.
     private final int epoll;
 
-    private int idlePolls;
+    private int polls;
 
     /// A notification was asked for, and its event not taken yet. Under the poll token.
     private boolean asked;
@@ -38,10 +42,12 @@ final class VerbsLane implements Lane {
 
     /// @param rings connected; belongs to the lane from now on, also when this fails
     /// @param control the stream; as `rings`
-    VerbsLane(RingPair rings, Offer peer, Lane control) {
+    /// @param windows as `rings`, or null
+    VerbsLane(RingPair rings, Offer peer, ControlStream control, @Nullable VerbsWindows windows) {
         this.rings = rings;
         this.queuePair = rings.queuePair();
         this.control = control;
+        this.windows = windows;
         this.text = queuePair.rail() + " - " + Rail.text(peer.gid());
         this.epoll = Epoll.create();
         boolean made = false;
@@ -51,6 +57,9 @@ final class VerbsLane implements Lane {
             watch(epoll, control.descriptor());
             this.output = rings.output(peer);
             this.input = rings.input(output);
+            if (windows != null) {
+                windows.watch(descriptor -> watch(epoll, descriptor));
+            }
             made = true;
         } finally {
             if (!made) {
@@ -72,7 +81,7 @@ final class VerbsLane implements Lane {
 
     @Override
     public String path() {
-        return "verbs";
+        return PATH;
     }
 
     @Override
@@ -113,25 +122,25 @@ final class VerbsLane implements Lane {
 
     @Override
     public int poll(Receiver receiver, int limit) {
+        VerbsWindows own = windows;
+        if (own != null) {
+            own.poll();
+        }
         int frames = input.poll(receiver, limit);
-        if (frames != 0) {
-            idlePolls = 0;
-            return frames;
+        if (++polls % LOOK == 0) {
+            look();
         }
         String why = ended;
-        if (why != null) {
+        if (frames == 0 && why != null) {
             queuePair.fail(why);
             return DEAD;
         }
-        if (++idlePolls % LOOK == 0) {
-            look();
-        }
-        return 0;
+        return frames;
     }
 
-    /// Looks whether the stream is still there. Nothing travels on it.
+    /// Looks what the stream brings, and whether it is still there.
     private void look() {
-        if (ended == null && control.poll(nothing, 1) == DEAD) {
+        if (ended == null && !control.look()) {
             String why = control.failure();
             ended = "the control stream ended" + (why == null ? "" : ": " + why);
         }
@@ -167,12 +176,17 @@ final class VerbsLane implements Lane {
                 && !input.fill()
                 && queuePair.failure() == null
                 && !output.hasRoomSince()
+                && (windows == null || windows.park())
                 && control.park();
     }
 
     @Override
     public void unpark() {
         takeEvents();
+        VerbsWindows own = windows;
+        if (own != null) {
+            own.unpark();
+        }
         look();
     }
 
@@ -181,10 +195,12 @@ final class VerbsLane implements Lane {
         queuePair.takeEvents();
     }
 
-    /// The longer of two: the device's or the network's, and the stream's.
+    /// The longest of three: the rings', the one-sided transfers', and the stream's.
     @Override
     public long silence() {
-        return Math.max(output.silence(), control.silence());
+        VerbsWindows own = windows;
+        long posted = Math.max(output.silence(), own == null ? 0 : own.silence());
+        return Math.max(posted, control.silence());
     }
 
     @Override
@@ -201,33 +217,22 @@ final class VerbsLane implements Lane {
     /// more.
     private void free() {
         try {
-            rings.close();
+            VerbsWindows own = windows;
+            if (own != null) {
+                own.close();
+            }
         } finally {
             try {
-                control.close();
+                rings.close();
             } finally {
-                if (epoll >= 0) {
-                    Descriptors.close(epoll);
+                try {
+                    control.close();
+                } finally {
+                    if (epoll >= 0) {
+                        Descriptors.close(epoll);
+                    }
                 }
             }
-        }
-    }
-
-    /// The stream carries no frames.
-    private static final class Nothing implements Receiver {
-        @Override
-        public boolean begin(MemorySegment header, long at, Placement placement) {
-            return false;
-        }
-
-        @Override
-        public void end(
-                MemorySegment header,
-                long at,
-                MemorySegment payload,
-                long payloadAt,
-                Placement placement) {
-            throw new IllegalStateException("a frame that was turned away has ended");
         }
     }
 }

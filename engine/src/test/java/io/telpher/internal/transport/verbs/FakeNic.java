@@ -10,12 +10,13 @@ import java.lang.foreign.MemorySegment;
 import java.util.ArrayDeque;
 import java.util.Iterator;
 
-/// What carries out the requests of [FakeVerbs]: RDMA writes with an immediate value, in order for
-/// each queue pair. Bytes arrive at once, on the thread that posts; the acknowledgement comes with
-/// a later poll, or a millisecond later from a thread of its own. Until then the request's memory
-/// must stay as it was, since a device may send it again.
+/// What carries out the requests of [FakeVerbs]: RDMA writes, with an immediate value or without,
+/// and RDMA reads, in order for each queue pair. Bytes arrive at once, on the thread that posts;
+/// the acknowledgement comes with a later poll, or a millisecond later from a thread of its own.
+/// Until then the memory of a write must stay as it was, since a device may send it again.
 ///
-/// Allocates nothing for each request. Everything happens under the lock of the [FakeVerbs].
+/// Allocates nothing for each request, once it has seen one as large. Everything happens under the
+/// lock of the [FakeVerbs].
 final class FakeNic {
     /// A request that was posted.
     private static final class Work {
@@ -31,10 +32,36 @@ final class FakeNic {
         int lkey;
 
         /// What it carries itself, or what was sent.
-        final MemorySegment copy = MemorySegment.ofArray(new byte[Ring.BYTES / 4]);
+        MemorySegment copy = MemorySegment.ofArray(new byte[256]);
 
         boolean isInline() {
             return (flags & SendRequest.IBV_SEND_INLINE) != 0;
+        }
+
+        boolean isRead() {
+            return opcode == SendRequest.IBV_WR_RDMA_READ;
+        }
+
+        boolean hasImmediate() {
+            return opcode == SendRequest.IBV_WR_RDMA_WRITE_WITH_IMM;
+        }
+
+        /// What its sender must be allowed to do with its own memory.
+        int localAccess() {
+            return isRead() ? VerbsMemory.IBV_ACCESS_LOCAL_WRITE : 0;
+        }
+
+        int remoteAccess() {
+            return isRead()
+                    ? VerbsMemory.IBV_ACCESS_REMOTE_READ
+                    : VerbsMemory.IBV_ACCESS_REMOTE_WRITE;
+        }
+
+        void take() {
+            if (copy.byteSize() < bytes) {
+                copy = MemorySegment.ofArray(new byte[bytes]);
+            }
+            MemorySegment.copy(Raw.ALL, local, copy, 0, bytes);
         }
     }
 
@@ -42,6 +69,11 @@ final class FakeNic {
     private final ArrayDeque<Work> free = new ArrayDeque<>();
     private final ArrayDeque<Work> posted = new ArrayDeque<>();
     private final ArrayDeque<Work> arrived = new ArrayDeque<>();
+
+    /// What the next request of that opcode ends with, or 0.
+    private int failingStatus;
+
+    private int failingOpcode;
 
     /// Whether acknowledgements are due; the one thing that is read without the lock.
     volatile boolean isOwing;
@@ -72,19 +104,24 @@ final class FakeNic {
             if (work.bytes > qp.capacity.inline()) {
                 verbs.misuse(work.bytes + " bytes inline");
             }
-            take(work);
+            work.take();
         }
         posted.addLast(work);
     }
 
-    private static void take(Work work) {
-        MemorySegment.copy(Raw.ALL, work.local, work.copy, 0, work.bytes);
+    /// Lets the next request of an opcode complete with an error.
+    void failNext(int opcode, int status) {
+        failingOpcode = opcode;
+        failingStatus = status;
     }
 
     /// Carries out what can be.
     void deliver() {
         for (int left = posted.size(); left > 0; left--) {
-            Work work = posted.removeFirst();
+            Work work = posted.pollFirst();
+            if (work == null) {
+                return; // one has failed, and those behind it with it
+            }
             FakeObjects.Qp qp = work.qp;
             FakeObjects.Qp peer = qp.peer == null ? null : verbs.byNumber(qp.peer.peer());
             if (qp.state == VerbsQueuePairs.IBV_QPS_ERR) {
@@ -102,51 +139,80 @@ final class FakeNic {
     }
 
     private void deliver(Work work, FakeObjects.Qp peer) {
-        FakeObjects.Qp qp = work.qp;
-        if (work.opcode != SendRequest.IBV_WR_RDMA_WRITE_WITH_IMM) {
+        if (!work.hasImmediate()
+                && work.opcode != SendRequest.IBV_WR_RDMA_WRITE
+                && !work.isRead()) {
             verbs.misuse("opcode " + work.opcode);
+        }
+        int refused = refusal(work, peer);
+        if (refused != WorkCompletion.IBV_WC_SUCCESS) {
+            acknowledge(); // those before it are done
+            finish(work, refused);
+            if (refused == WorkCompletion.IBV_WC_REM_ACCESS_ERR) {
+                fail(peer, WorkCompletion.IBV_WC_WR_FLUSH_ERR);
+            }
+            return;
+        }
+        if (work.isRead()) {
+            MemorySegment.copy(Raw.ALL, work.remote, Raw.ALL, work.local, work.bytes);
+        } else {
+            if (!work.isInline()) {
+                work.take();
+            }
+            MemorySegment.copy(work.copy, 0, Raw.ALL, work.remote, work.bytes);
+        }
+        if (work.hasImmediate()) {
+            peer.receives--;
+            verbs.complete(
+                    peer,
+                    0,
+                    WorkCompletion.IBV_WC_SUCCESS,
+                    WorkCompletion.IBV_WC_RECV_RDMA_WITH_IMM,
+                    work.bytes,
+                    work.immediate);
+        }
+        arrived.addLast(work);
+        isOwing = true;
+    }
+
+    /// @return the status that a request which may not be carried out ends with
+    private int refusal(Work work, FakeObjects.Qp peer) {
+        FakeObjects.Qp qp = work.qp;
+        if (failingStatus != 0 && failingOpcode == work.opcode) {
+            int status = failingStatus;
+            failingStatus = 0;
+            return status;
+        }
+        if (work.isRead() && qp.reads == 0) {
+            return WorkCompletion.IBV_WC_LOC_QP_OP_ERR;
         }
         if (!work.isInline()
                 && work.bytes > 0
-                && !verbs.allows(work.lkey, qp.pd, work.local, work.bytes, 0)) {
-            finish(work, WorkCompletion.IBV_WC_LOC_PROT_ERR);
-            return;
+                && !verbs.allows(work.lkey, qp.pd, work.local, work.bytes, work.localAccess())) {
+            return WorkCompletion.IBV_WC_LOC_PROT_ERR;
         }
         if (work.bytes > 0
-                && !verbs.allows(
-                        work.rkey,
-                        peer.pd,
-                        work.remote,
-                        work.bytes,
-                        VerbsMemory.IBV_ACCESS_REMOTE_WRITE)) {
-            finish(work, WorkCompletion.IBV_WC_REM_ACCESS_ERR);
-            return;
+                && ((peer.access & work.remoteAccess()) == 0
+                        || !verbs.allows(
+                                work.rkey,
+                                peer.pd,
+                                work.remote,
+                                work.bytes,
+                                work.remoteAccess()))) {
+            return WorkCompletion.IBV_WC_REM_ACCESS_ERR;
         }
-        if (peer.receives == 0) {
+        if (work.hasImmediate() && peer.receives == 0) {
             verbs.misuse("the receiver was not ready");
-            finish(work, WorkCompletion.IBV_WC_RNR_RETRY_EXC_ERR);
-            return;
+            return WorkCompletion.IBV_WC_RNR_RETRY_EXC_ERR;
         }
-        if (!work.isInline()) {
-            take(work);
-        }
-        MemorySegment.copy(work.copy, 0, Raw.ALL, work.remote, work.bytes);
-        peer.receives--;
-        verbs.complete(
-                peer,
-                0,
-                WorkCompletion.IBV_WC_SUCCESS,
-                WorkCompletion.IBV_WC_RECV_RDMA_WITH_IMM,
-                work.bytes,
-                work.immediate);
-        arrived.addLast(work);
-        isOwing = true;
+        return WorkCompletion.IBV_WC_SUCCESS;
     }
 
     void acknowledge() {
         while (!arrived.isEmpty()) {
             Work work = arrived.removeFirst();
             if (!work.isInline()
+                    && !work.isRead()
                     && MemorySegment.mismatch(
                                     work.copy,
                                     0,
@@ -195,16 +261,30 @@ final class FakeNic {
             return;
         }
         qp.state = VerbsQueuePairs.IBV_QPS_ERR;
-        forget(qp);
-        for (int status = first;
-                qp.sends > 0;
-                qp.sends--, status = WorkCompletion.IBV_WC_WR_FLUSH_ERR) {
-            verbs.complete(qp, 0, status, WorkCompletion.IBV_WC_RDMA_WRITE, 0, 0);
-        }
+        int status = flush(qp, arrived, first);
+        int unused = flush(qp, posted, status);
         for (; qp.receives > 0; qp.receives--) {
             verbs.complete(
                     qp, 0, WorkCompletion.IBV_WC_WR_FLUSH_ERR, WorkCompletion.IBV_WC_RECV, 0, 0);
         }
+    }
+
+    /// Completes all requests of a queue pair that are in a list.
+    ///
+    /// @return what the next one completes with
+    private int flush(FakeObjects.Qp qp, ArrayDeque<Work> works, int first) {
+        int status = first;
+        for (Iterator<Work> all = works.iterator(); all.hasNext(); ) {
+            Work work = all.next();
+            if (work.qp == qp) {
+                all.remove();
+                qp.sends--;
+                verbs.complete(qp, work.id, status, WorkCompletion.IBV_WC_RDMA_WRITE, 0, 0);
+                status = WorkCompletion.IBV_WC_WR_FLUSH_ERR;
+                free.addLast(work);
+            }
+        }
+        return status;
     }
 
     /// The memory of a queue pair's requests may be gone at any moment.

@@ -118,6 +118,13 @@ final class FakeObjects {
         int receives;
         int state;
         int sends;
+
+        /// What the far end may do.
+        int access;
+
+        /// Reads that it may have under way.
+        int reads;
+
         VerbsQueuePairs.@Nullable Receiving peer;
 
         Qp(int number, long pd, long cq, VerbsQueuePairs.Capacity capacity) {

@@ -22,16 +22,13 @@ import io.telpher.internal.transport.verbs.FakeObjects.Qp;
 import io.telpher.internal.transport.verbs.FakeObjects.Region;
 import io.telpher.spi.Availability;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /// A double of libibverbs: devices whose queue pairs lead to each other inside this process,
@@ -54,16 +51,23 @@ public final class FakeVerbs implements Provider {
 
     private final Map<String, FakePort> ports = new LinkedHashMap<>();
 
-    /// By handle, by number and by key; what is gone leaves a null, so that nothing comes back.
-    private volatile @Nullable Object[] objects = new Object[256];
+    private final FakeHandles handles = new FakeHandles(this::misuse);
 
-    private int objectsMade;
-
+    /// By number and by key; what is gone leaves a null, so that nothing comes back.
     private final List<@Nullable Qp> byNumber = new ArrayList<>();
     private final List<@Nullable Region> byKey = new ArrayList<>();
     private final Map<String, Integer> failing = new ConcurrentHashMap<>();
     private final Set<String> called = new HashSet<>();
     private final List<String> misuses = new ArrayList<>();
+
+    /// Bytes of one registration.
+    private long longestRegion;
+
+    /// Send requests that were posted, and calls of `ibv_post_send`.
+    private long requests;
+
+    private long posts;
+
     private final FakeNic nic = new FakeNic(this);
 
     private FakeVerbs() {
@@ -109,6 +113,8 @@ public final class FakeVerbs implements Provider {
         failing.clear();
         called.clear();
         misuses.clear();
+        longestRegion = 1L << 40;
+        nic.failNext(-1, 0);
         for (int i = 0; i < 2; i++) {
             FakePort port = new FakePort();
             port.gids.add(gid(0, VerbsPorts.IBV_GID_TYPE_ROCE_V1, 10, 77, i, 1));
@@ -159,19 +165,15 @@ public final class FakeVerbs implements Provider {
 
     /// @return every object that was made and not destroyed
     synchronized List<Object> left() {
-        return Arrays.stream(objects).filter(Objects::nonNull).toList();
-    }
-
-    private <T> List<T> all(Class<T> type) {
-        return Arrays.stream(objects).filter(type::isInstance).map(type::cast).toList();
+        return handles.all(Object.class);
     }
 
     /// As the kernel does when a process ends.
     synchronized void forgetAll() {
-        all(Qp.class).forEach(nic::forget);
-        all(Channel.class).forEach(channel -> Descriptors.close(channel.descriptor));
-        all(Context.class).forEach(context -> Descriptors.close(context.descriptor));
-        Arrays.fill(objects, null);
+        handles.all(Qp.class).forEach(nic::forget);
+        handles.all(Channel.class).forEach(channel -> Descriptors.close(channel.descriptor));
+        handles.all(Context.class).forEach(context -> Descriptors.close(context.descriptor));
+        handles.forgetAll();
         Collections.fill(byNumber, null);
         Collections.fill(byKey, null);
     }
@@ -193,7 +195,7 @@ public final class FakeVerbs implements Provider {
 
     /// Tells something of a device: an asynchronous event for everybody who has opened it.
     synchronized void tell(String device, String text, boolean fatal) {
-        for (Context context : all(Context.class)) {
+        for (Context context : handles.all(Context.class)) {
             if (context.device.equals(device)) {
                 tell(context, new AsyncEvent(text, fatal, 0));
             }
@@ -202,14 +204,15 @@ public final class FakeVerbs implements Provider {
 
     /// Tells of each queue pair of a device, or of its completion queue, that it is of no use.
     synchronized void tellOfQueues(String device, String text, boolean completion) {
-        for (int i = 0; i < objectsMade; i++) {
-            if (objects[i] instanceof Qp qp
-                    && deviceOf(qp).equals(device)
-                    && object(qp.pd) instanceof Domain domain
-                    && object(domain.context()) instanceof Context context) {
-                tell(context, new AsyncEvent(text, true, completion ? qp.cq : handle(i)));
-            }
-        }
+        handles.forEach(
+                (handle, object) -> {
+                    if (object instanceof Qp qp
+                            && deviceOf(qp).equals(device)
+                            && handles.find(qp.pd) instanceof Domain domain
+                            && handles.find(domain.context()) instanceof Context context) {
+                        tell(context, new AsyncEvent(text, true, completion ? qp.cq : handle));
+                    }
+                });
     }
 
     private static void tell(Context context, AsyncEvent event) {
@@ -219,7 +222,7 @@ public final class FakeVerbs implements Provider {
 
     /// Lets each queue pair of a device receive a message where a record is expected.
     synchronized void sendMessages(String device) {
-        for (Qp qp : all(Qp.class)) {
+        for (Qp qp : handles.all(Qp.class)) {
             if (deviceOf(qp).equals(device)) {
                 qp.receives--;
                 complete(qp, 0, WorkCompletion.IBV_WC_SUCCESS, WorkCompletion.IBV_WC_RECV, 0, 0);
@@ -230,6 +233,26 @@ public final class FakeVerbs implements Provider {
     /// Forgets the access to all registered memory of a device.
     synchronized void revokeKeys(String device) {
         byKey.replaceAll(r -> r != null && device(r.pd()).equals(device) ? null : r);
+    }
+
+    /// Lets devices that are opened from now on register so many bytes at a time.
+    synchronized void limitRegions(long bytes) {
+        longestRegion = bytes;
+    }
+
+    /// Lets the next request of an opcode complete with an error.
+    synchronized void failNextRequest(int opcode, int status) {
+        nic.failNext(opcode, status);
+    }
+
+    /// @return send requests that were posted
+    synchronized long requests() {
+        return requests;
+    }
+
+    /// @return calls of `ibv_post_send`
+    synchronized long posts() {
+        return posts;
     }
 
     synchronized void misuse(String what) {
@@ -243,8 +266,8 @@ public final class FakeVerbs implements Provider {
     }
 
     private String device(long pd) {
-        return object(pd) instanceof Domain domain
-                        && object(domain.context()) instanceof Context context
+        return handles.find(pd) instanceof Domain domain
+                        && handles.find(domain.context()) instanceof Context context
                 ? context.device
                 : "";
     }
@@ -268,14 +291,14 @@ public final class FakeVerbs implements Provider {
     }
 
     void complete(Qp qp, long id, int status, int opcode, int bytes, int immediate) {
-        if (!(object(qp.cq) instanceof Cq cq)) {
+        if (!(handles.find(qp.cq) instanceof Cq cq)) {
             misuse("a completion queue was destroyed under its queue pair");
             return;
         }
         if (!cq.add(id, status, opcode, bytes, immediate)) {
             misuse("a completion queue of " + cq.capacity + " entries has overflowed");
         }
-        if (cq.armed && object(cq.channel) instanceof Channel channel) {
+        if (cq.armed && handles.find(cq.channel) instanceof Channel channel) {
             cq.armed = false;
             if (++channel.events > MOST_EVENTS) {
                 misuse("events pile up in a completion channel");
@@ -303,53 +326,10 @@ public final class FakeVerbs implements Provider {
         return new TelpherException.NativeFailure(verb + "()", errno, Errno.describe(errno));
     }
 
-    private long add(Object object) {
-        @Nullable Object[] all = objects;
-        if (objectsMade == all.length) {
-            all = Arrays.copyOf(all, 2 * all.length);
-        }
-        all[objectsMade++] = object;
-        objects = all; // publishes the element
-        return handle(objectsMade - 1);
-    }
-
-    private static long handle(int index) {
-        return (index + 1L) << 20;
-    }
-
-    private @Nullable Object object(long handle) {
-        int index = (int) (handle >> 20) - 1;
-        @Nullable Object[] all = objects;
-        return index < 0 || index >= all.length ? null : all[index];
-    }
-
-    private <T> T get(long handle, Class<T> type) {
-        Object object = object(handle);
-        if (!type.isInstance(object)) {
-            misuse("no " + type.getSimpleName() + " " + handle);
-            throw new IllegalStateException("no " + type.getSimpleName() + " " + handle);
-        }
-        return type.cast(object);
-    }
-
     /// @return 0, or the errno: the object is still there then, and does what it did
     private int destroy(String verb, long handle, boolean used) {
         int errno = injected(verb);
-        if (used) {
-            misuse(verb + " of what is in use");
-            return Errno.EBUSY;
-        }
-        if (object(handle) == null) {
-            misuse(verb + " of what is not there");
-        }
-        if (errno == 0) {
-            objects[(int) (handle >> 20) - 1] = null;
-        }
-        return errno;
-    }
-
-    private boolean isUsed(Predicate<Object> by) {
-        return Arrays.stream(objects).filter(Objects::nonNull).anyMatch(by);
+        return handles.destroy(verb, handle, used, errno == 0) ? errno : Errno.EBUSY;
     }
 
     @Override
@@ -365,17 +345,17 @@ public final class FakeVerbs implements Provider {
     @Override
     public synchronized long open(String device) {
         mayFail("ibv_open_device");
-        return add(new Context(device));
+        return handles.add(new Context(device));
     }
 
     @Override
     public synchronized int close(long context) {
-        int descriptor = get(context, Context.class).descriptor;
+        int descriptor = handles.get(context, Context.class).descriptor;
         int errno =
                 destroy(
                         "ibv_close_device",
                         context,
-                        isUsed(
+                        handles.any(
                                 o ->
                                         (o instanceof Domain d && d.context() == context)
                                                 || (o instanceof Channel c
@@ -390,13 +370,13 @@ public final class FakeVerbs implements Provider {
     public synchronized VerbsDevices.Attributes attributes(long context) {
         mayFail("ibv_query_device");
         return new VerbsDevices.Attributes(
-                "1", 0, 0, 1L << 40, 1024, 4096, 16, 8192, 1024, 16, 16, 1);
+                "1", 0, 0, longestRegion, 1024, 4096, 16, 8192, 1024, 16, 16, 1);
     }
 
     @Override
     public synchronized VerbsPorts.Attributes port(long context, int number) {
         mayFail("ibv_query_port");
-        FakePort port = ports.get(get(context, Context.class).device);
+        FakePort port = ports.get(handles.get(context, Context.class).device);
         int state =
                 port != null && port.active ? VerbsPorts.IBV_PORT_ACTIVE : VerbsPorts.IBV_PORT_DOWN;
         int link =
@@ -410,7 +390,7 @@ public final class FakeVerbs implements Provider {
     @Override
     public synchronized List<VerbsPorts.Gid> gids(long context, int port) {
         mayFail("ibv_query_gid_table");
-        FakePort found = ports.get(get(context, Context.class).device);
+        FakePort found = ports.get(handles.get(context, Context.class).device);
         return found == null ? List.of() : List.copyOf(found.gids);
     }
 
@@ -426,7 +406,7 @@ public final class FakeVerbs implements Provider {
     @Override
     public synchronized long allocatePd(long context) {
         mayFail("ibv_alloc_pd");
-        return add(new Domain(context));
+        return handles.add(new Domain(context));
     }
 
     @Override
@@ -434,7 +414,7 @@ public final class FakeVerbs implements Provider {
         return destroy(
                 "ibv_dealloc_pd",
                 pd,
-                isUsed(
+                handles.any(
                         o ->
                                 (o instanceof Region r && r.pd() == pd)
                                         || (o instanceof Qp q && q.pd == pd)));
@@ -447,14 +427,17 @@ public final class FakeVerbs implements Provider {
                 && (access & VerbsMemory.IBV_ACCESS_LOCAL_WRITE) == 0) {
             throw failure("ibv_reg_mr", Errno.EINVAL);
         }
+        if (bytes > longestRegion) {
+            throw failure("ibv_reg_mr", Errno.EINVAL);
+        }
         Region region = new Region(pd, address, bytes, access, byKey.size());
         byKey.add(region);
-        return new Registration(add(region), region.key(), region.key());
+        return new Registration(handles.add(region), region.key(), region.key());
     }
 
     @Override
     public synchronized int deregister(long region) {
-        int key = get(region, Region.class).key();
+        int key = handles.get(region, Region.class).key();
         int errno = destroy("ibv_dereg_mr", region, false);
         if (errno == 0) {
             byKey.set(key, null);
@@ -465,12 +448,12 @@ public final class FakeVerbs implements Provider {
     @Override
     public synchronized long createChannel(long context) {
         mayFail("ibv_create_comp_channel");
-        return add(new Channel(context));
+        return handles.add(new Channel(context));
     }
 
     @Override
     public synchronized int descriptor(long channel) {
-        return get(channel, Channel.class).descriptor;
+        return handles.get(channel, Channel.class).descriptor;
     }
 
     @Override
@@ -479,7 +462,7 @@ public final class FakeVerbs implements Provider {
         if (errno != 0) {
             return -errno;
         }
-        Channel found = get(channel, Channel.class);
+        Channel found = handles.get(channel, Channel.class);
         long unused = EventFd.drain(found.descriptor);
         int events = found.events;
         found.events = 0;
@@ -488,12 +471,12 @@ public final class FakeVerbs implements Provider {
 
     @Override
     public synchronized int destroyChannel(long channel) {
-        int descriptor = get(channel, Channel.class).descriptor;
+        int descriptor = handles.get(channel, Channel.class).descriptor;
         int errno =
                 destroy(
                         "ibv_destroy_comp_channel",
                         channel,
-                        isUsed(o -> o instanceof Cq c && c.channel == channel));
+                        handles.any(o -> o instanceof Cq c && c.channel == channel));
         if (errno == 0) {
             Descriptors.close(descriptor);
         }
@@ -503,13 +486,13 @@ public final class FakeVerbs implements Provider {
     @Override
     public synchronized long createCq(long context, int entries, long channel) {
         mayFail("ibv_create_cq");
-        return add(new Cq(channel, entries));
+        return handles.add(new Cq(channel, entries));
     }
 
     /// Threads that poll in vain do not take the lock, which others need.
     @Override
     public int pollCq(long cq, int most, long wcs) {
-        Cq queue = get(cq, Cq.class);
+        Cq queue = handles.get(cq, Cq.class);
         return queue.isEmpty() && !nic.isOwing && failing.isEmpty() ? 0 : pollCq(queue, most, wcs);
     }
 
@@ -528,13 +511,13 @@ public final class FakeVerbs implements Provider {
 
     @Override
     public synchronized int requestNotification(long cq) {
-        get(cq, Cq.class).armed = true;
+        handles.get(cq, Cq.class).armed = true;
         return injected("ibv_req_notify_cq");
     }
 
     @Override
     public synchronized int destroyCq(long cq) {
-        return destroy("ibv_destroy_cq", cq, isUsed(o -> o instanceof Qp q && q.cq == cq));
+        return destroy("ibv_destroy_cq", cq, handles.any(o -> o instanceof Qp q && q.cq == cq));
     }
 
     @Override
@@ -542,12 +525,12 @@ public final class FakeVerbs implements Provider {
         mayFail("ibv_create_qp");
         Qp qp = new Qp(byNumber.size(), pd, cq, capacity);
         byNumber.add(qp);
-        return add(qp);
+        return handles.add(qp);
     }
 
     @Override
     public synchronized int number(long qp) {
-        return get(qp, Qp.class).number;
+        return handles.get(qp, Qp.class).number;
     }
 
     private void move(Qp qp, int from, int to) {
@@ -560,26 +543,28 @@ public final class FakeVerbs implements Provider {
 
     @Override
     public synchronized void initialise(long qp, int port, int pkeyIndex, int access) {
-        Qp pair = get(qp, Qp.class);
+        Qp pair = handles.get(qp, Qp.class);
         move(pair, VerbsQueuePairs.IBV_QPS_RESET, VerbsQueuePairs.IBV_QPS_INIT);
+        pair.access = access;
     }
 
     @Override
     public synchronized void readyToReceive(long qp, VerbsQueuePairs.Receiving receiving) {
-        Qp pair = get(qp, Qp.class);
+        Qp pair = handles.get(qp, Qp.class);
         move(pair, VerbsQueuePairs.IBV_QPS_INIT, VerbsQueuePairs.IBV_QPS_RTR);
         pair.peer = receiving;
     }
 
     @Override
     public synchronized void readyToSend(long qp, VerbsQueuePairs.Sending sending) {
-        Qp pair = get(qp, Qp.class);
+        Qp pair = handles.get(qp, Qp.class);
         move(pair, VerbsQueuePairs.IBV_QPS_RTR, VerbsQueuePairs.IBV_QPS_RTS);
+        pair.reads = sending.reads();
     }
 
     @Override
     public synchronized int fail(long qp) {
-        nic.fail(get(qp, Qp.class), WorkCompletion.IBV_WC_WR_FLUSH_ERR);
+        nic.fail(handles.get(qp, Qp.class), WorkCompletion.IBV_WC_WR_FLUSH_ERR);
         return injected("ibv_modify_qp");
     }
 
@@ -589,7 +574,8 @@ public final class FakeVerbs implements Provider {
         if (errno != 0) {
             return errno;
         }
-        Qp pair = get(qp, Qp.class);
+        Qp pair = handles.get(qp, Qp.class);
+        posts++;
         for (long at = wr; at != 0; at = SendRequest.next(at)) {
             if (pair.state < VerbsQueuePairs.IBV_QPS_RTS) {
                 return Errno.EINVAL;
@@ -600,6 +586,7 @@ public final class FakeVerbs implements Provider {
             }
             pair.sends++;
             nic.add(pair, at);
+            requests++;
         }
         nic.deliver();
         return 0;
@@ -611,7 +598,7 @@ public final class FakeVerbs implements Provider {
         if (errno != 0) {
             return errno;
         }
-        Qp pair = get(qp, Qp.class);
+        Qp pair = handles.get(qp, Qp.class);
         for (long at = wr; at != 0; at = ReceiveRequest.next(at)) {
             if (pair.receives == pair.capacity.receives()) {
                 misuse("a receive queue of " + pair.receives + " requests is full");
@@ -624,7 +611,7 @@ public final class FakeVerbs implements Provider {
 
     @Override
     public synchronized int destroyQp(long qp) {
-        Qp pair = get(qp, Qp.class);
+        Qp pair = handles.get(qp, Qp.class);
         int errno = destroy("ibv_destroy_qp", qp, false);
         if (errno == 0) {
             byNumber.set(pair.number, null);
@@ -635,12 +622,12 @@ public final class FakeVerbs implements Provider {
 
     @Override
     public synchronized int asyncDescriptor(long context) {
-        return get(context, Context.class).descriptor;
+        return handles.get(context, Context.class).descriptor;
     }
 
     @Override
     public synchronized @Nullable AsyncEvent asyncEvent(long context) {
-        Context found = get(context, Context.class);
+        Context found = handles.get(context, Context.class);
         mayFail("ibv_get_async_event");
         long unused = EventFd.drain(found.descriptor);
         return found.events.pollFirst();

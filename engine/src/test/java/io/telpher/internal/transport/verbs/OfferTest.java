@@ -60,7 +60,18 @@ class OfferTest {
         byte[] gid = new byte[16];
         gid[15] = 7;
         return new Offer(
-                status, 0x123456, 0xfedcba, gid, new byte[16], 0, 5, true, 1L << 44, -5, reason);
+                status,
+                0x123456,
+                0xfedcba,
+                gid,
+                new byte[16],
+                0,
+                5,
+                true,
+                1L << 44,
+                -5,
+                true,
+                reason);
     }
 
     @Test

@@ -41,12 +41,16 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /// What goes wrong with devices, links and calls, on the double: who notices, what it says, and
-/// that nothing is left behind.
+/// that nothing is left behind. Bytes go through the rings, unless a test says otherwise;
+/// [VerbsWindowsTest] is about those that do not.
 @Timeout(120)
 class VerbsFaultsTest {
     private static final Duration LIMIT = Duration.ofSeconds(30);
     private static final int BYTES = 32 << 20;
     private static final FakeVerbs VERBS = FakeVerbs.HERE;
+
+    private static final List<String> RINGS = List.of("verbs-ring");
+    private static final List<String> ALL = List.of();
 
     private static final EndpointOptions OPTIONS =
             EndpointOptions.DEFAULTS
@@ -109,17 +113,20 @@ class VerbsFaultsTest {
     }
 
     /// Two endpoints and a connection.
-    private static final class Couple implements AutoCloseable {
-        final Endpoint here = FakeVerbs.open(OPTIONS, VERBS);
+    static final class Couple implements AutoCloseable {
+        final Endpoint here;
         final Endpoint there;
         final Connection connection;
         final Connection accepted;
 
-        Couple() {
+        /// @param paths that bytes may go; empty for all
+        Couple(List<String> paths) {
+            EndpointOptions options = OPTIONS.withPaths(paths);
+            here = FakeVerbs.open(options, VERBS);
             boolean made = false;
             Endpoint other = null;
             try {
-                other = FakeVerbs.open(OPTIONS, VERBS);
+                other = FakeVerbs.open(options, VERBS);
                 there = other;
                 Endpoint accepting = other;
                 CompletableFuture<Connection> incoming =
@@ -173,7 +180,7 @@ class VerbsFaultsTest {
 
     @Test
     void allRailsAreUsed() {
-        try (Couple couple = new Couple()) {
+        try (Couple couple = new Couple(RINGS)) {
             Write.start(couple, BYTES).assertDone();
             assertThat(couple.connection.explain())
                     .contains("fake0/1 10.77.0.1", "fake1/1 10.77.1.1");
@@ -185,10 +192,12 @@ class VerbsFaultsTest {
 
     /// Every call that is made from the opening of the endpoints to their end fails once. It costs
     /// nothing, a lane, or all, and then the exception names it.
-    @Test
-    void everyCallThatFailsIsNamedAndLeavesNothing() {
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void everyCallThatFailsIsNamedAndLeavesNothing(boolean rings) {
+        List<String> paths = rings ? RINGS : ALL;
         VERBS.removeDevice("fake1");
-        assertThat(attempt()).isNull();
+        assertThat(attempt(paths)).isNull();
         Set<String> verbs = new TreeSet<>(VERBS.called());
         assertThat(verbs).hasSizeGreaterThan(20);
         List<String> survived = new ArrayList<>();
@@ -196,12 +205,17 @@ class VerbsFaultsTest {
             VERBS.reset();
             VERBS.removeDevice("fake1");
             VERBS.failNext(verb, Errno.EIO);
-            String failure = attempt();
+            String failure = attempt(paths);
             assertThat(VERBS.unfailed()).as(verb).isEmpty();
             assertThat(VERBS.misuses()).as(verb).isEmpty();
-            assertThat(VERBS.left().stream().map(Object::getClass).collect(Collectors.toSet()))
-                    .as(verb)
-                    .isEqualTo(ENDING.getOrDefault(verb, Set.of()));
+            Set<Class<?>> due = ENDING.getOrDefault(verb, Set.of());
+            Set<Class<?>> left = awaitLeft(due);
+            if (rings) {
+                assertThat(left).as(verb).isEqualTo(due);
+            } else {
+                // Queue pairs of one-sided transfers own no memory, and regions are tried again.
+                assertThat(due).as(verb).containsAll(left);
+            }
             VERBS.forgetAll();
             if (failure == null) {
                 survived.add(verb);
@@ -215,9 +229,24 @@ class VerbsFaultsTest {
         assertThat(CARRYING).as("what the other lane survives").containsAll(survived);
     }
 
+    /// Waits for threads that end later than their endpoint.
+    ///
+    /// @return the kinds of what is left
+    private static Set<Class<?>> awaitLeft(Set<Class<?>> due) {
+        long end = System.nanoTime() + LIMIT.toNanos();
+        while (true) {
+            Set<Class<?>> left =
+                    VERBS.left().stream().map(Object::getClass).collect(Collectors.toSet());
+            if (due.containsAll(left) || System.nanoTime() > end) {
+                return left;
+            }
+            Thread.onSpinWait();
+        }
+    }
+
     /// @return how a connection or a transfer failed, as both sides see it, or null
-    private static String attempt() {
-        try (Couple couple = new Couple()) {
+    private static String attempt(List<String> paths) {
+        try (Couple couple = new Couple(paths)) {
             Write write = Write.start(couple, 1 << 20);
             if (write.end() == TransferState.DONE) {
                 Thread.sleep(100); // idle lanes park, and are woken
@@ -237,12 +266,12 @@ class VerbsFaultsTest {
     void refusedMemoryNamesTheLimit() {
         VERBS.removeDevice("fake1");
         VERBS.failNext("ibv_reg_mr", Errno.ENOMEM);
-        assertThat(attempt()).contains("ibv_reg_mr", "RLIMIT_MEMLOCK is ", "ulimit -l");
+        assertThat(attempt(RINGS)).contains("ibv_reg_mr", "RLIMIT_MEMLOCK is ", "ulimit -l");
     }
 
     @Test
     void anotherRailTakesOverFromASilentOne() {
-        try (Couple couple = new Couple()) {
+        try (Couple couple = new Couple(RINGS)) {
             Write write = Write.start(couple, BYTES);
             VERBS.silence("fake0", true);
             write.assertDone();
@@ -257,7 +286,7 @@ class VerbsFaultsTest {
     @Test
     void aRailThatCarriesNothingIsNotTaken() throws InterruptedException {
         VERBS.silence("fake1", true);
-        try (Couple couple = new Couple()) {
+        try (Couple couple = new Couple(RINGS)) {
             Write.start(couple, BYTES).assertDone();
             awaitSaid(couple, "fake1/1 10.77.1.1: the first packet to 10.77.1.1 came to nothing");
             assertThat(couple.connection.metrics().lanes())
@@ -269,13 +298,15 @@ class VerbsFaultsTest {
     /// The port is down, and has another place in its table for its address when it comes back.
     @Test
     void aLaneComesBackWithItsPort() throws InterruptedException {
-        try (Couple couple = new Couple()) {
-            FakeObjects.FakePort port = VERBS.port("fake1");
+        try (Couple couple = new Couple(RINGS)) {
+            // Not the one that connected first, which has two lanes.
+            int rail = couple.connection.explain().contains("lane 0 (verbs-ring fake0") ? 1 : 0;
+            FakeObjects.FakePort port = VERBS.port("fake" + rail);
             port.active = false;
             Write.start(couple, BYTES).assertDone();
             awaitSaid(couple, "2 lanes of 3; the others are dialled again, in vain");
             port.gids.clear();
-            port.gids.add(FakeVerbs.gid(7, VerbsPorts.IBV_GID_TYPE_ROCE_V2, 10, 77, 1, 1));
+            port.gids.add(FakeVerbs.gid(7, VerbsPorts.IBV_GID_TYPE_ROCE_V2, 10, 77, rail, 1));
             port.active = true;
             awaitSaid(couple, "joined as lane 3");
             Write.start(couple, BYTES).assertDone();
@@ -290,7 +321,7 @@ class VerbsFaultsTest {
 
     @Test
     void anotherRailTakesOverFromABrokenOne() {
-        try (Couple couple = new Couple()) {
+        try (Couple couple = new Couple(RINGS)) {
             Write write = Write.start(couple, BYTES);
             VERBS.breakQueuePairs("fake1");
             write.assertDone();
@@ -299,7 +330,7 @@ class VerbsFaultsTest {
 
     @Test
     void anotherRailTakesOverWhenAKeyIsWrong() {
-        try (Couple couple = new Couple()) {
+        try (Couple couple = new Couple(RINGS)) {
             Write.start(couple, 1000).assertDone();
             VERBS.revokeKeys("fake0");
             Write.start(couple, BYTES).assertDone();
@@ -309,7 +340,7 @@ class VerbsFaultsTest {
     @Test
     void theLastQueuePairsEndNamesItsReason() {
         VERBS.removeDevice("fake1");
-        try (Couple couple = new Couple()) {
+        try (Couple couple = new Couple(RINGS)) {
             Write.start(couple, 1000).assertDone();
             VERBS.silence("fake0", true);
             Write write = Write.start(couple, 1000);
@@ -325,7 +356,7 @@ class VerbsFaultsTest {
     /// Nothing is under way, and no completion comes: only the event tells.
     @Test
     void lanesOfADeviceThatFailsEndAtOnce() throws InterruptedException {
-        try (Couple couple = new Couple()) {
+        try (Couple couple = new Couple(RINGS)) {
             Write.start(couple, 1000).assertDone();
             Thread.sleep(100); // idle lanes park
             VERBS.tell("fake0", "port error", false);
@@ -351,7 +382,7 @@ class VerbsFaultsTest {
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void aQueueThatBreaksEndsItsLaneAtOnce(boolean completion) throws InterruptedException {
-        try (Couple couple = new Couple()) {
+        try (Couple couple = new Couple(RINGS)) {
             Write.start(couple, 1000).assertDone();
             Thread.sleep(100); // idle lanes park
             VERBS.tellOfQueues("fake1", "queue error", completion);
@@ -362,7 +393,7 @@ class VerbsFaultsTest {
 
     @Test
     void aMessageInPlaceOfARecordEndsTheLane() throws InterruptedException {
-        try (Couple couple = new Couple()) {
+        try (Couple couple = new Couple(RINGS)) {
             Write.start(couple, 1000).assertDone();
             VERBS.sendMessages("fake1");
             awaitSaid(couple, "protocol: the peer sent a message");

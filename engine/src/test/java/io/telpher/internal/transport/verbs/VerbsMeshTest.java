@@ -18,6 +18,7 @@ import io.telpher.TransferState;
 import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -26,6 +27,8 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /// Two endpoints on the kernel's own RDMA devices, joined by two cables: rxe01 with rxe10, rxe02
 /// with rxe20. Only in the machine of `scripts/rdma-vm`, whose links may be cut.
@@ -39,6 +42,9 @@ class VerbsMeshTest {
     private static final int LANES = 3;
 
     private static final List<String> CABLES = List.of("n01", "n02");
+
+    private static final List<String> RINGS = List.of("verbs-ring");
+    private static final List<String> ALL = List.of();
 
     private static final EndpointOptions OPTIONS =
             EndpointOptions.DEFAULTS
@@ -54,7 +60,7 @@ class VerbsMeshTest {
 
     /// The system's library, some of its devices, and a time-out that lost packets do not stretch:
     /// the time-out that is usual means seconds for each.
-    private static Endpoint open(String... devices) {
+    private static Endpoint open(List<String> paths, String... devices) {
         Provider quick =
                 Altered.provider(
                         RdmaNode.provider(List.of(devices)),
@@ -70,7 +76,7 @@ class VerbsMeshTest {
                                             slow.reads());
                             return usual.answer();
                         });
-        return FakeVerbs.open(OPTIONS, quick);
+        return FakeVerbs.open(OPTIONS.withPaths(paths), quick);
     }
 
     private interface Body {
@@ -78,8 +84,12 @@ class VerbsMeshTest {
     }
 
     private static void connected(Body body) throws Exception {
-        try (Endpoint here = open("rxe01", "rxe02");
-                Endpoint there = open("rxe10", "rxe20")) {
+        connected(RINGS, body);
+    }
+
+    private static void connected(List<String> paths, Body body) throws Exception {
+        try (Endpoint here = open(paths, "rxe01", "rxe02");
+                Endpoint there = open(paths, "rxe10", "rxe20")) {
             CompletableFuture<Connection> accepted =
                     CompletableFuture.supplyAsync(() -> there.accept(LIMIT));
             Connection connection = here.connect(there.address(), LIMIT);
@@ -127,7 +137,7 @@ class VerbsMeshTest {
                     b.segment().fill((byte) 7);
                     Transfer read = connection.read(a.slice(0, BYTES), b.remote());
                     assertDone(read, a, b);
-                    assertThat(read.path()).isEqualTo("verbs");
+                    assertThat(read.path()).isEqualTo("verbs-ring");
                     assertThat(connection.explain())
                             .contains("rxe01/1 10.9.1.1 -> rxe10/1", "rxe02/1 10.9.2.1 -> rxe20/1");
                     assertThat(connection.metrics().lanes())
@@ -137,8 +147,68 @@ class VerbsMeshTest {
     }
 
     @Test
-    void theOtherCableTakesOverFromOneThatIsCut() throws Exception {
+    void theNicWritesAndReadsByItself() throws Exception {
         connected(
+                ALL,
+                (here, there, connection) -> {
+                    MemoryRegion a = here.allocate(BYTES, Access.READ_WRITE);
+                    MemoryRegion b = there.allocate(BYTES, Access.READ_WRITE);
+                    Transfer write = write(connection, a, b);
+                    assertDone(write, a, b);
+                    assertThat(write.path()).isEqualTo("verbs");
+                    b.segment().fill((byte) 7);
+                    Transfer read = connection.read(a.slice(0, BYTES), b.remote());
+                    assertDone(read, a, b);
+                    assertThat(read.path()).isEqualTo("verbs");
+                });
+    }
+
+    /// Its queue pair is in error then: another one takes what was behind it.
+    @Test
+    void aRegionThatIsClosedCostsItsTransfersOnly() throws Exception {
+        connected(
+                ALL,
+                (here, there, connection) -> {
+                    MemoryRegion a = here.allocate(BYTES, Access.READ_WRITE);
+                    MemoryRegion lasting = there.allocate(BYTES, Access.READ_WRITE);
+                    assertDone(write(connection, a, lasting), a, lasting);
+                    for (int round = 0; round < 3; round++) {
+                        MemoryRegion closing = there.allocate(BYTES, Access.READ_WRITE);
+                        assertDone(write(connection, a, closing), a, closing);
+                        List<Transfer> transfers = new ArrayList<>();
+                        for (int i = 0; i < 4; i++) {
+                            transfers.add(write(connection, a, closing));
+                            transfers.add(connection.read(a.slice(0, 4096), closing.remote()));
+                        }
+                        Transfer other = write(connection, a, lasting);
+                        closing.close();
+                        for (Transfer transfer : transfers) {
+                            assertThat(transfer.await(LIMIT)).as("ends in time").isTrue();
+                            assertThat(transfer.error())
+                                    .satisfiesAnyOf(
+                                            none -> assertThat(none).isNull(),
+                                            stale ->
+                                                    assertThat(stale)
+                                                            .isInstanceOf(
+                                                                    TelpherException.StaleRegion
+                                                                            .class));
+                        }
+                        assertThat(other.await(LIMIT)).as("ends in time").isTrue();
+                        assertThat(other.state())
+                                .as("%s", other.error())
+                                .isEqualTo(TransferState.DONE);
+                        assertDone(write(connection, a, lasting), a, lasting);
+                    }
+                    assertThat(connection.metrics().lanes())
+                            .allMatch(ConnectionMetrics.Lane::alive);
+                });
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void theOtherCableTakesOverFromOneThatIsCut(boolean rings) throws Exception {
+        connected(
+                rings ? RINGS : ALL,
                 (here, there, connection) -> {
                     MemoryRegion a = here.allocate(BYTES, Access.READ_WRITE);
                     MemoryRegion b = there.allocate(BYTES, Access.READ_WRITE);
@@ -237,12 +307,14 @@ class VerbsMeshTest {
         return connection.metrics().lanes().stream().filter(ConnectionMetrics.Lane::alive).count();
     }
 
-    @Test
-    void lostPacketsAreSentAgain() throws Exception {
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void lostPacketsAreSentAgain(boolean rings) throws Exception {
         try {
             execute("tc", "qdisc", "add", "dev", "n01", "root", "netem", "loss", "3%");
             execute("tc", "qdisc", "add", "dev", "n20", "root", "netem", "delay", "5ms");
             connected(
+                    rings ? RINGS : ALL,
                     (here, there, connection) -> {
                         MemoryRegion a = here.allocate(1 << 20, Access.READ_WRITE);
                         MemoryRegion b = there.allocate(1 << 20, Access.READ_WRITE);

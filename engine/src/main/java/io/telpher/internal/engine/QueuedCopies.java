@@ -1,0 +1,115 @@
+package io.telpher.internal.engine;
+
+import io.telpher.Connection;
+import io.telpher.RemoteMemory;
+import io.telpher.TelpherException;
+import io.telpher.spi.LocalRegion;
+import io.telpher.spi.Window;
+import io.telpher.spi.WorkQueue;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+
+/// Transfers of one link that its queue, a NIC's, carries out through windows. See docs/rdma.md.
+final class QueuedCopies {
+    private final ConnectionCore connection;
+    private final Direct windows;
+    private final WorkQueue queue;
+
+    /// Local regions that the queue cannot be made to reach: what touches them goes by frames.
+    private final Set<RegionImpl> refusing = ConcurrentHashMap.newKeySet();
+
+    QueuedCopies(ConnectionCore connection, Direct windows, WorkQueue queue) {
+        this.connection = connection;
+        this.windows = windows;
+        this.queue = queue;
+    }
+
+    /// Makes the queue reach local regions. Blocks, on the control executor.
+    void prepare(RegionImpl[] here) {
+        for (RegionImpl region : here) {
+            if (!region.isHost() || refusing.contains(region) || !region.enter()) {
+                continue;
+            }
+            try {
+                queue.prepare(region);
+            } catch (TelpherException.StaleRegion e) {
+                // The operation finds out by itself.
+            } catch (TelpherException e) {
+                refusing.removeIf(known -> !known.isOpen());
+                refusing.add(region);
+                connection.note("%s by verbs: %s".formatted(region, e.getMessage()));
+            } finally {
+                region.exit();
+            }
+        }
+    }
+
+    /// Hands an operation to the queue. `op.copying` is set and nobody else has to do with it.
+    ///
+    /// @return [DeviceCopies#LAUNCHED]; a reason; or [Direct#NOT_OPEN], [Direct#NO_WINDOW]
+    int launch(Operation op) {
+        if (op.length == 0) {
+            return Direct.NO_WINDOW; // the owner says whether the region is there
+        }
+        int refused = check(op);
+        if (refused != Connection.DONE) {
+            return refused;
+        }
+        WorkJob job = op.workJob;
+        if (job == null || job.direct != windows) {
+            job = new WorkJob(connection.devices, connection.oneSided, windows, op, queue);
+            op.workJob = job;
+        }
+        job.begin();
+        return DeviceCopies.LAUNCHED;
+    }
+
+    private int check(Operation op) {
+        boolean write = op.kind != Operation.Kind.READ;
+        PieceWalk walk = op.walk;
+        walk.start(op, 0, op.length);
+        RemoteMemory before = null;
+        LocalRegion last = null;
+        Window window = null;
+        while (walk.next()) {
+            RemoteMemory memory = walk.memory;
+            RegionImpl region = walk.region;
+            if (memory == null || region == null) {
+                return Connection.FAILED;
+            }
+            if (window == null || before == null || !OperationRegions.isSame(before, memory)) {
+                window = windows.window(memory);
+                if (window == null) {
+                    return windows.whyNot(memory);
+                }
+                before = memory;
+            }
+            int checked = window.check(walk.remoteOffset, walk.bytes, write);
+            if (checked < 0) {
+                return Direct.reason(checked);
+            }
+            if (region != last) {
+                if (!region.isHost()) {
+                    return Direct.NO_WINDOW;
+                }
+                if (!queue.reaches(region)) {
+                    return refusing.contains(region) ? Direct.NO_WINDOW : Direct.NOT_OPEN;
+                }
+                last = region;
+            }
+        }
+        return Connection.DONE;
+    }
+
+    /// Whether one of the regions that an operation touches was closed by its owner.
+    boolean touchesClosed(Operation op) {
+        OperationRegions regions = op.regions.of(op);
+        for (int i = 0; i < regions.remotes(); i++) {
+            Window window = windows.window(regions.remote(i));
+            if (window == null || window.enter() < 0) {
+                return true;
+            }
+        }
+        return false;
+    }
+}

@@ -1,0 +1,128 @@
+package io.telpher.internal.transport.verbs;
+
+import io.telpher.internal.wire.Frame;
+import io.telpher.spi.Lane;
+import io.telpher.spi.Placement;
+import io.telpher.spi.Receiver;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.ArrayDeque;
+import org.jspecify.annotations.Nullable;
+
+/// The stream beside a link's queue pairs: tells of the peer's end, and carries [ControlMessage]s.
+///
+/// Messages are sent on any thread; what does not fit into the stream waits for the next look.
+/// Everything else belongs to the holder of the lane's poll token.
+final class ControlStream implements Receiver {
+    /// Who gets the peer's messages, on the thread that looks; must not block.
+    interface Handler {
+        /// @return false when it makes no sense: the stream ends
+        boolean take(ControlMessage message);
+    }
+
+    private final Lane stream;
+    private volatile Handler handler = message -> false;
+
+    /// Messages that did not fit; guarded by this, as sending is.
+    private final ArrayDeque<byte[]> left = new ArrayDeque<>();
+
+    private boolean closed;
+
+    /// Whether something waits; read without the monitor.
+    private volatile boolean owing;
+
+    /// Why what came made no sense. Under the poll token.
+    private @Nullable String violation;
+
+    /// @param stream a lane of the transport of streams; belongs to this from now on
+    ControlStream(Lane stream) {
+        this.stream = stream;
+    }
+
+    /// Messages are taken from here on; before that any is a violation.
+    void handle(Handler by) {
+        handler = by;
+    }
+
+    int descriptor() {
+        return stream.descriptor();
+    }
+
+    /// Sends a message, in the order of the calls; thrown away when the stream is over.
+    synchronized void send(ControlMessage message) {
+        left.addLast(message.encode());
+        push();
+    }
+
+    private synchronized void push() {
+        byte[] next;
+        while (!closed && (next = left.peekFirst()) != null) {
+            MemorySegment frame = MemorySegment.ofArray(next);
+            int payload = next.length - Lane.HEADER;
+            int result = stream.send(frame, 0, frame, Lane.HEADER, payload, null);
+            if (result == Lane.FULL && stream.flush() == Lane.OK) {
+                continue;
+            }
+            if (result != Lane.OK) {
+                break; // full, or dead: then nothing has to be sent any more
+            }
+            left.removeFirst();
+        }
+        owing = !closed && stream.flush() == Lane.FULL;
+    }
+
+    /// Takes in what the peer has sent.
+    ///
+    /// @return whether the stream is still there
+    boolean look() {
+        if (owing) {
+            push();
+        }
+        return stream.poll(this, Integer.MAX_VALUE) != Lane.DEAD && violation == null;
+    }
+
+    @Nullable String failure() {
+        return violation != null ? violation : stream.failure();
+    }
+
+    /// @return false when there is something to do first
+    boolean park() {
+        return !owing && stream.park();
+    }
+
+    long silence() {
+        return stream.silence();
+    }
+
+    synchronized void close() {
+        closed = true;
+        left.clear();
+        stream.close();
+    }
+
+    @Override
+    public boolean begin(MemorySegment header, long at, Placement placement) {
+        if (Frame.length(header, at) > ControlMessage.MOST_REASON) {
+            return false;
+        }
+        placement.buffer();
+        return violation == null;
+    }
+
+    @Override
+    public void end(
+            MemorySegment header,
+            long at,
+            MemorySegment payload,
+            long payloadAt,
+            Placement placement) {
+        int length = Frame.length(header, at);
+        byte[] frame = new byte[Lane.HEADER + length];
+        MemorySegment.copy(header, ValueLayout.JAVA_BYTE, at, frame, 0, Lane.HEADER);
+        MemorySegment.copy(payload, ValueLayout.JAVA_BYTE, payloadAt, frame, Lane.HEADER, length);
+        ControlMessage message = ControlMessage.decode(frame);
+        if (message == null || !handler.take(message)) {
+            violation = "protocol: the peer sent a control message that makes no sense";
+        }
+    }
+}

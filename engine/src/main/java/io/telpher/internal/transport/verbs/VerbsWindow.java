@@ -1,0 +1,104 @@
+package io.telpher.internal.transport.verbs;
+
+import io.telpher.CounterUpdate;
+import io.telpher.spi.Window;
+import java.lang.foreign.MemorySegment;
+
+/// One region of the peer that this side's NIC reads and writes. Its owner's own NIC keeps
+/// everybody out of a region that was closed, so nothing is announced here.
+final class VerbsWindow implements Window {
+    static final String PATH = "verbs";
+
+    private final VerbsWindows owner;
+    private final ControlMessage.Resolved place;
+    private final long name;
+    private volatile boolean closed;
+
+    /// @param name what [VerbsWindows] knows it by
+    VerbsWindow(VerbsWindows owner, long name, ControlMessage.Resolved place) {
+        this.owner = owner;
+        this.name = name;
+        this.place = place;
+    }
+
+    @Override
+    public String path() {
+        return PATH;
+    }
+
+    @Override
+    public int enter() {
+        return closed ? STALE : 0;
+    }
+
+    @Override
+    public void exit(int ticket) {
+        // Nobody waits for it.
+    }
+
+    @Override
+    public long write(
+            int ticket, MemorySegment local, long at, long offset, long length, Guard guard) {
+        return DENIED;
+    }
+
+    @Override
+    public long read(
+            int ticket, MemorySegment local, long at, long offset, long length, Guard guard) {
+        return DENIED;
+    }
+
+    /// Atomics of NICs are atomic against each other at best, not against the owner's processors.
+    @Override
+    public boolean updatesCounters() {
+        return false;
+    }
+
+    @Override
+    public int update(int ticket, long offset, CounterUpdate.Kind kind, long value) {
+        return DENIED;
+    }
+
+    /// Written so that no sum can overflow.
+    @Override
+    public int check(long offset, long length, boolean write) {
+        boolean allowed = (place.access() & (write ? 2 : 1)) != 0;
+        return closed
+                ? STALE
+                : allowed && offset >= 0 && length >= 0 && offset <= place.size() - length
+                        ? 0
+                        : DENIED;
+    }
+
+    @Override
+    public int join() {
+        return enter();
+    }
+
+    /// The region is gone, or nobody wants the window any more.
+    void end() {
+        closed = true;
+    }
+
+    boolean isClosed() {
+        return closed;
+    }
+
+    long address() {
+        return place.address();
+    }
+
+    int key(long offset) {
+        return place.keys()[(int) (offset / place.pieceBytes())];
+    }
+
+    long leftInPiece(long offset) {
+        return place.pieceBytes() - offset % place.pieceBytes();
+    }
+
+    @Override
+    public void close() {
+        end();
+        owner.forget(name, this);
+    }
+}
