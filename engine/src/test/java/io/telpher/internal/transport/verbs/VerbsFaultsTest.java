@@ -50,7 +50,7 @@ class VerbsFaultsTest {
     private static final FakeVerbs VERBS = FakeVerbs.HERE;
 
     private static final List<String> RINGS = List.of("verbs-ring");
-    private static final List<String> ALL = List.of();
+    static final List<String> ALL = List.of("verbs", "verbs-ring");
 
     private static final EndpointOptions OPTIONS =
             EndpointOptions.DEFAULTS
@@ -119,7 +119,7 @@ class VerbsFaultsTest {
         final Connection connection;
         final Connection accepted;
 
-        /// @param paths that bytes may go; empty for all
+        /// @param paths that bytes may go; empty for what is usual
         Couple(List<String> paths) {
             EndpointOptions options = OPTIONS.withPaths(paths);
             here = FakeVerbs.open(options, VERBS);

@@ -121,9 +121,21 @@ class VerbsWindowsTest {
                 .allSatisfy(lane -> assertThat(lane.alive()).isTrue());
     }
 
+    /// One-sided transfers are on trial.
+    @Test
+    void ringsCarryEverythingUnlessThePathIsNamed() {
+        try (Couple couple = new Couple(List.of())) {
+            Regions regions = Regions.of(couple, BYTES);
+            Transfer write = regions.write(couple);
+            assertDone(write);
+            assertThat(write.path()).isEqualTo("verbs-ring");
+            regions.assertSame();
+        }
+    }
+
     @Test
     void theNicWritesAndReads() {
-        try (Couple couple = new Couple(List.of())) {
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
             Regions regions = Regions.of(couple, BYTES + 13);
             assertByNic(regions.write(couple));
             regions.assertSame();
@@ -137,7 +149,7 @@ class VerbsWindowsTest {
     @Test
     void aThousandPiecesCostAFewCalls() {
         VERBS.removeDevice("fake1");
-        try (Couple couple = new Couple(List.of())) {
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
             Regions regions = Regions.of(couple, 128_000).opened(couple);
             regions.there().segment().fill((byte) 0);
             List<MemorySlice> near = new ArrayList<>();
@@ -168,7 +180,7 @@ class VerbsWindowsTest {
     @ParameterizedTest
     @ValueSource(ints = {SendRequest.IBV_WR_RDMA_WRITE, SendRequest.IBV_WR_RDMA_READ})
     void anErrorCostsItsTransferOnly(int opcode) {
-        try (Couple couple = new Couple(List.of())) {
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
             boolean read = opcode == SendRequest.IBV_WR_RDMA_READ;
             Regions regions = Regions.of(couple, BYTES).opened(couple);
             Regions small = Regions.of(couple, 1000).opened(couple);
@@ -198,7 +210,7 @@ class VerbsWindowsTest {
     /// What speaks of the link ends the link: another one takes over.
     @Test
     void aLinkThatFailsInTheMiddleIsTakenOverFrom() {
-        try (Couple couple = new Couple(List.of())) {
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
             Regions regions = Regions.of(couple, BYTES).opened(couple);
             regions.there().segment().fill((byte) 0);
             VERBS.failNextRequest(
@@ -215,7 +227,7 @@ class VerbsWindowsTest {
 
     @Test
     void aRegionThatIsClosedMeanwhileIsStale() {
-        try (Couple couple = new Couple(List.of())) {
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
             Regions lasting = Regions.of(couple, 1000).opened(couple);
             for (int round = 0; round < 20; round++) {
                 boolean read = round % 2 == 0;
@@ -248,7 +260,7 @@ class VerbsWindowsTest {
     /// Whoever cannot register goes by the rings, and says why.
     @Test
     void refusedRegistrationsAreNamed() {
-        try (Couple couple = new Couple(List.of())) {
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
             Regions opened = Regions.of(couple, 1000).opened(couple);
             for (boolean near : new boolean[] {true, false}) {
                 Regions regions = Regions.of(couple, 1000);
@@ -271,7 +283,7 @@ class VerbsWindowsTest {
     @Test
     void longRegionsAreRegisteredInPieces() {
         VERBS.limitRegions((1 << 20) + 5000);
-        try (Couple couple = new Couple(List.of())) {
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
             Regions regions = Regions.of(couple, 3 << 20);
             assertByNic(regions.write(couple));
             regions.assertSame();
@@ -291,7 +303,7 @@ class VerbsWindowsTest {
     @Test
     void whatASilentLinkHoldsIsCutOff() {
         VERBS.removeDevice("fake1");
-        try (Couple couple = new Couple(List.of())) {
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
             Regions regions = Regions.of(couple, BYTES).opened(couple);
             Regions other = Regions.of(couple, BYTES).opened(couple);
             other.there().segment().fill((byte) 0);
@@ -319,7 +331,7 @@ class VerbsWindowsTest {
     void everyCallThatMendsMayFail() {
         for (String verb : MENDING) {
             VERBS.reset();
-            try (Couple couple = new Couple(List.of())) {
+            try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
                 Regions regions = Regions.of(couple, BYTES).opened(couple);
                 VERBS.failNextRequest(
                         SendRequest.IBV_WR_RDMA_WRITE, WorkCompletion.IBV_WC_REM_ACCESS_ERR);
