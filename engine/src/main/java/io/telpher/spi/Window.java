@@ -47,14 +47,22 @@ public interface Window extends AutoCloseable {
     /// @param length bytes
     /// @param guard asked between slices
     /// @return bytes copied: `length`, unless the guard stopped it or the owner closed the region;
-    ///     or a negative reason when nothing was copied at all
-    long write(int ticket, MemorySegment local, long at, long offset, long length, Guard guard);
+    ///     or a negative reason when nothing was copied at all; [#DENIED] where only devices copy
+    default long write(
+            int ticket, MemorySegment local, long at, long offset, long length, Guard guard) {
+        return DENIED;
+    }
 
     /// Copies bytes of the peer's region into local memory; as [#write].
-    long read(int ticket, MemorySegment local, long at, long offset, long length, Guard guard);
+    default long read(
+            int ticket, MemorySegment local, long at, long offset, long length, Guard guard) {
+        return DENIED;
+    }
 
     /// @return whether [#update] works
-    boolean updatesCounters();
+    default boolean updatesCounters() {
+        return false;
+    }
 
     /// Adds to or stores a 64-bit word, with release semantics: whoever reads the new value with
     /// acquire semantics sees everything that this thread wrote before.
@@ -64,7 +72,9 @@ public interface Window extends AutoCloseable {
     /// @param kind added or stored
     /// @param value the value
     /// @return 0 or a reason
-    int update(int ticket, long offset, CounterUpdate.Kind kind, long value);
+    default int update(int ticket, long offset, CounterUpdate.Kind kind, long value) {
+        return DENIED;
+    }
 
     /// @return the device whose memory this is: only devices copy from and to it, so [#write],
     ///     [#read] and [#update] deny; or null for host memory

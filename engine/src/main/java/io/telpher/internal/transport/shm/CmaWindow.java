@@ -1,14 +1,14 @@
 package io.telpher.internal.transport.shm;
 
 import io.telpher.Access;
-import io.telpher.CounterUpdate;
 import io.telpher.RemoteMemory;
 import java.lang.foreign.MemorySegment;
 import java.util.Objects;
 
 /// A region in the owner's private memory, reached through the kernel: one copy, made by
 /// `process_vm_writev` or `process_vm_readv`. [ProcessMemory] makes sure that no other program than
-/// the owner's gets a byte.
+/// the owner's gets a byte. The kernel copies bytes, it does not add: counters go to the owner as
+/// frames.
 final class CmaWindow extends ShmWindow {
     /// Between two slices a copy looks whether it may go on. A call costs more than that look:
     /// slices of 256 KiB reach 12.4 GB/s, or 23 into huge pages, and those of 1 MiB 13.4 and 26.6
@@ -89,17 +89,6 @@ final class CmaWindow extends ShmWindow {
             }
         }
         return done;
-    }
-
-    /// The kernel copies bytes, it does not add: counters go to the owner as frames.
-    @Override
-    public boolean updatesCounters() {
-        return false;
-    }
-
-    @Override
-    public int update(int ticket, long offset, CounterUpdate.Kind kind, long value) {
-        return DENIED;
     }
 
     @Override

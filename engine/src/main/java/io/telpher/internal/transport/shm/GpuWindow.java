@@ -1,7 +1,6 @@
 package io.telpher.internal.transport.shm;
 
 import io.telpher.Access;
-import io.telpher.CounterUpdate;
 import io.telpher.Device;
 import io.telpher.DeviceMemory;
 import io.telpher.RemoteMemory;
@@ -11,14 +10,14 @@ import io.telpher.internal.device.Gpu;
 import io.telpher.internal.device.Runtimes;
 import io.telpher.internal.observe.Log;
 import io.telpher.spi.LocalRegion;
-import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /// A region in a GPU's memory: of another process, mapped for each GPU here that copies
 /// (`cuda-cumem`, `cuda-ipc`), or of an endpoint of this process (`cuda-direct`, `hip-direct`).
-/// Threads cannot copy from and to it.
+/// Threads cannot copy from and to it. The owner's GPU changes its words: additions of several GPUs
+/// and of hosts would be atomic against each other on few machines only.
 final class GpuWindow extends ShmWindow {
     /// How one GPU reaches the region.
     private record Reached(Device by, Gpu.Import memory) {}
@@ -142,30 +141,6 @@ final class GpuWindow extends ShmWindow {
             }
         }
         return 0;
-    }
-
-    @Override
-    public long write(
-            int ticket, MemorySegment local, long at, long offset, long length, Guard guard) {
-        return DENIED;
-    }
-
-    @Override
-    public long read(
-            int ticket, MemorySegment local, long at, long offset, long length, Guard guard) {
-        return DENIED;
-    }
-
-    /// The owner's GPU changes its words: additions of several GPUs and of hosts would be atomic
-    /// against each other on few machines only.
-    @Override
-    public boolean updatesCounters() {
-        return false;
-    }
-
-    @Override
-    public int update(int ticket, long offset, CounterUpdate.Kind kind, long value) {
-        return DENIED;
     }
 
     /// The owner waits for the word that nothing is mapped any more.

@@ -1,11 +1,10 @@
 package io.telpher.internal.transport.verbs;
 
-import io.telpher.CounterUpdate;
 import io.telpher.spi.Window;
-import java.lang.foreign.MemorySegment;
 
 /// One region of the peer that this side's NIC reads and writes. Its owner's own NIC keeps
-/// everybody out of a region that was closed, so nothing is announced here.
+/// everybody out of a region that was closed, so nothing is announced here. Counters are not its
+/// business: atomics of NICs are atomic against each other at best, not against processors.
 final class VerbsWindow implements Window {
     static final String PATH = "verbs";
 
@@ -34,29 +33,6 @@ final class VerbsWindow implements Window {
     @Override
     public void exit(int ticket) {
         // Nobody waits for it.
-    }
-
-    @Override
-    public long write(
-            int ticket, MemorySegment local, long at, long offset, long length, Guard guard) {
-        return DENIED;
-    }
-
-    @Override
-    public long read(
-            int ticket, MemorySegment local, long at, long offset, long length, Guard guard) {
-        return DENIED;
-    }
-
-    /// Atomics of NICs are atomic against each other at best, not against the owner's processors.
-    @Override
-    public boolean updatesCounters() {
-        return false;
-    }
-
-    @Override
-    public int update(int ticket, long offset, CounterUpdate.Kind kind, long value) {
-        return DENIED;
     }
 
     /// Written so that no sum can overflow.
