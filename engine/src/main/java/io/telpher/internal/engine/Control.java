@@ -32,6 +32,7 @@ final class Control {
     private static Thread thread(Runnable task) {
         Thread thread = new Thread(task, "telpher-control");
         thread.setDaemon(true);
+        thread.setUncaughtExceptionHandler(NativePlatform::uncaught);
         return thread;
     }
 

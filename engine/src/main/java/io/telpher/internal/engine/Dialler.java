@@ -37,7 +37,8 @@ final class Dialler {
             return new Dialled(by, route, by.dial(route, deadline), "");
         } catch (TelpherException e) {
             return new Dialled(by, route, null, String.valueOf(e.getMessage()));
-        } catch (RuntimeException e) {
+        } catch (Throwable e) {
+            Failures.letThrough(e);
             return new Dialled(by, route, null, e.toString());
         }
     }

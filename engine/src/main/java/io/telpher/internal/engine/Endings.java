@@ -106,14 +106,34 @@ final class Endings {
     ///
     /// @return false when it was ending already
     boolean revoke(Operation op, int reason, String detail) {
+        if (!op.isPending()) {
+            return false;
+        }
+        // Before the state: an operation that has failed says why, whatever is thrown here.
+        TelpherException why =
+                op.error != null ? op.error : Failures.exception(reason, describe(op), detail);
         if (!op.advance(Operation.PENDING, Operation.ENDING)) {
             return false;
         }
         op.reason = reason;
-        if (op.error == null) {
-            op.error = Failures.exception(reason, describe(op), detail);
-        }
+        op.error = why;
         op.drainUntil = connection.platform.nanoTime() + drainNanos;
+        boolean begun = !op.waits;
+        if (begun) {
+            revoking.addLast(op);
+            work.set();
+        } else {
+            connection.streams.remove(op);
+            op.letGo = true;
+        }
+        tellPeer(op, reason);
+        if (!begun) {
+            tryFinish(op, false);
+        }
+        return true;
+    }
+
+    private void tellPeer(Operation op, int reason) {
         switch (op.kind) {
             case WRITE, NOTIFY -> connection.outbound.credits.noteRevoked(op);
             case SEND -> connection.matcher.sendRevoked(op);
@@ -132,15 +152,6 @@ final class Endings {
             }
             default -> {}
         }
-        if (op.waits) {
-            connection.streams.remove(op);
-            op.letGo = true;
-            tryFinish(op, false);
-            return true;
-        }
-        revoking.addLast(op);
-        work.set();
-        return true;
     }
 
     /// The same, when it does not matter whether it was ending already.
@@ -183,13 +194,17 @@ final class Endings {
         RegionImpl region = op.region;
         MemorySlices pieces = op.localPieces;
         try {
-            endedInside(op);
+            count(op);
         } finally {
-            exit(region, pieces);
+            try {
+                handOver(op);
+            } finally {
+                exit(region, pieces);
+            }
         }
     }
 
-    private void endedInside(Operation op) {
+    private void count(Operation op) {
         boolean good = op.reason == Connection.DONE;
         if (op.kind != Operation.Kind.SERVE && op.kind != Operation.Kind.LOOKUP) {
             if (good) {
@@ -205,6 +220,11 @@ final class Endings {
                 failed(op.kind, op.length, op.path, op.reason, op.error);
             }
         }
+    }
+
+    /// Tells whoever takes the result.
+    private void handOver(Operation op) {
+        boolean good = op.reason == Connection.DONE;
         switch (op.kind) {
             case SEND -> connection.matcher.sendEnded(op);
             case RECEIVE -> connection.matcher.receiveEnded(op);
@@ -370,7 +390,7 @@ final class Endings {
         return true;
     }
 
-    /// Revokes everything that is pending. Under the lock.
+    /// Revokes everything that is pending. Under the lock; may be called again when it failed.
     void revokeAll(TelpherException cause) {
         int reason = Failures.reason(cause);
         for (int i = 0; i < table.size(); i++) {
@@ -380,6 +400,9 @@ final class Endings {
                 revoke(op, reason, String.valueOf(cause.getMessage()));
             } else if (op.state() == Operation.ENDING) {
                 op.asking = false;
+                if (!op.letGo && !revoking.contains(op)) {
+                    revoking.addLast(op);
+                }
                 work.set();
             }
         }

@@ -7,6 +7,11 @@ import java.time.Duration;
 
 /// Reasons as codes, on the wire and from the `try` methods, and as exceptions.
 final class Failures {
+    /// What ends a connection when not even the words for its own cause find memory.
+    private static final TelpherException SPEECHLESS =
+            new TelpherException.PeerLost(
+                    "the engine met an Error, and had no memory to say which: give the JVM more");
+
     private Failures() {}
 
     /// @return the exception for a reason
@@ -44,6 +49,35 @@ final class Failures {
         return e instanceof TelpherException
                 ? String.valueOf(e.getMessage())
                 : "the local memory is not accessible: " + e.getMessage();
+    }
+
+    /// Lets the end of a simulated process through: whoever catches everything calls this first.
+    static void letThrough(Throwable caught) {
+        if (caught instanceof Platform.Ended ended) {
+            throw ended;
+        }
+    }
+
+    /// @return what ends a connection in whose turn something was thrown that nobody expects, an
+    ///     `OutOfMemoryError` or a bug; made in whatever state the JVM is
+    static TelpherException internal(ConnectionCore connection, Throwable thrown) {
+        try {
+            return new TelpherException.PeerLost(
+                    "the engine failed at %s: %s".formatted(connection.peerText(), thrown));
+        } catch (Throwable again) {
+            letThrough(again);
+            return SPEECHLESS;
+        }
+    }
+
+    /// @return the same of a lane
+    static String internal(Throwable thrown) {
+        try {
+            return "internal failure: " + thrown;
+        } catch (Throwable again) {
+            letThrough(again);
+            return String.valueOf(SPEECHLESS.getMessage());
+        }
     }
 
     /// @return the state in which an operation with this reason ends

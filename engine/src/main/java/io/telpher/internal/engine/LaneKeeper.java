@@ -120,7 +120,7 @@ final class LaneKeeper {
                     confirmed(s, upTo);
                 }
             }
-        } catch (RuntimeException e) {
+        } catch (Throwable e) {
             broken(s, e);
         } finally {
             note = s.inbound.wanted();
@@ -318,12 +318,14 @@ final class LaneKeeper {
         burials = true;
     }
 
-    /// A lane met something that should not be: it ends, rather than meet it again and again.
-    void broken(LaneState s, RuntimeException e) {
-        Log.error(s.name() + " failed", e);
-        s.death = "internal failure: " + e;
+    /// A lane met something that should not be, an Error or a bug: it ends, rather than meet it
+    /// again and again, or go on behind a frame that was taken in by half.
+    void broken(LaneState s, Throwable e) {
+        Failures.letThrough(e);
+        s.death = Failures.internal(e);
         s.dead = true;
         burials = true;
+        Log.error("a lane failed", e);
     }
 
     boolean hasWork() {
@@ -336,12 +338,24 @@ final class LaneKeeper {
             return;
         }
         burials = false;
-        boolean buried = false;
-        for (LaneState s : lanes.all()) {
-            if (s.dead && !s.closed) {
-                buried |= close(s);
+        boolean settled = false;
+        try {
+            boolean buried = false;
+            for (LaneState s : lanes.all()) {
+                if (s.dead && !s.closed) {
+                    buried |= close(s);
+                }
+            }
+            settle(buried);
+            settled = true;
+        } finally {
+            if (!settled) {
+                burials = true; // for the next turn
             }
         }
+    }
+
+    private void settle(boolean buried) {
         lock.lock();
         try {
             if (buried) {
@@ -368,17 +382,12 @@ final class LaneKeeper {
                 s.closed = true;
                 s.encoded = false;
                 s.payloadOwner = null;
-                takeBack(s);
-                // Under the poll token as arming is: a descriptor that is closed while it is
-                // watched would stay in the tables, and its number may be another lane's soon.
-                s.inbound.abandon();
                 try {
+                    takeBack(s);
+                    s.inbound.abandon();
                     s.out.close();
-                    connection.unwatch(s);
-                    s.lane.close();
-                } catch (RuntimeException e) {
-                    Log.error(
-                            s.name() + " could not be closed", e); // nothing may stand still for it
+                } finally {
+                    hangUp(s);
                 }
                 String death = s.death;
                 if (death != null) {
@@ -389,6 +398,18 @@ final class LaneKeeper {
         } finally {
             s.pollToken.giveBack();
             s.sendToken.giveBack();
+        }
+    }
+
+    /// Under the poll token as arming is: a descriptor that is closed while it is watched would
+    /// stay in the tables, and its number may be another lane's soon.
+    private void hangUp(LaneState s) {
+        try {
+            connection.unwatch(s);
+            s.lane.close();
+        } catch (Throwable e) {
+            Failures.letThrough(e);
+            Log.error("a lane could not be closed", e); // nothing may stand still for it
         }
     }
 

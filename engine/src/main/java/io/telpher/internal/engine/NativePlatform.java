@@ -17,13 +17,13 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 
-/// The machine that this process runs on.
-final class NativePlatform extends Platform {
+/// The machine that this process runs on. Tests plant in subclasses what it does not do by itself.
+class NativePlatform extends Platform {
     static final NativePlatform HERE = new NativePlatform();
 
     private final SecureRandom random = new SecureRandom();
 
-    private NativePlatform() {}
+    NativePlatform() {}
 
     @Override
     public long nanoTime() {
@@ -57,7 +57,13 @@ final class NativePlatform extends Platform {
     public Thread thread(String name, Runnable body) {
         Thread thread = new Thread(body, name);
         thread.setDaemon(true);
+        thread.setUncaughtExceptionHandler(NativePlatform::uncaught);
         return thread;
+    }
+
+    /// The JVM itself would print it.
+    static void uncaught(Thread thread, Throwable thrown) {
+        Log.error(thread.getName() + " ended", thrown);
     }
 
     @Override

@@ -234,7 +234,8 @@ final class OneSided {
     private static int runPart(Direct windows, Operation op) {
         try {
             return windows.runByDevice(op);
-        } catch (RuntimeException e) {
+        } catch (Throwable e) {
+            Failures.letThrough(e);
             Log.error("a copy by a device failed", e);
             return Connection.FAILED;
         }
@@ -449,7 +450,8 @@ final class OneSided {
     private static int run(Direct windows, Operation op) {
         try {
             return windows.run(op);
-        } catch (RuntimeException e) {
+        } catch (Throwable e) {
+            Failures.letThrough(e);
             Log.error("a copy through a window failed", e);
             return Connection.FAILED;
         }

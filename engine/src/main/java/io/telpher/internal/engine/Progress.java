@@ -1,7 +1,6 @@
 package io.telpher.internal.engine;
 
 import io.telpher.EndpointMetrics;
-import io.telpher.TelpherException;
 import io.telpher.internal.observe.Log;
 import io.telpher.internal.observe.MetricsPage;
 import java.time.Duration;
@@ -21,6 +20,11 @@ import org.jspecify.annotations.Nullable;
 ///   less often when they have for long, and takes over when they do not.
 ///
 /// A thread that parks asks for the take-over at once.
+///
+/// What is thrown in a connection's turn, be it an `OutOfMemoryError`, ends that connection, as
+/// soon as there is memory for that much; anything else that is thrown here ends all of them, since
+/// who was to be looked after may be forgotten. The thread goes on: those that connect anew find it
+/// at work.
 final class Progress implements Runnable {
     private static final int LEASE_MILLIS = 1;
 
@@ -44,6 +48,9 @@ final class Progress implements Runnable {
 
     /// So many quick ticks without operations in flight, and the ticks become slow.
     private static final int QUIET_TICKS = 20;
+
+    /// After something was thrown: what is thrown again and again must not cost a processor.
+    private static final long REST_NANOS = 10_000_000;
 
     /// How long whoever ends the thread waits for its end.
     private static final Duration GRACE = Duration.ofSeconds(5);
@@ -155,8 +162,9 @@ final class Progress implements Runnable {
                 each.add(endpoint.metrics());
             }
             open.write(each);
-        } catch (RuntimeException e) {
+        } catch (Throwable e) {
             // Whoever watches sees that the snapshot grows old; transfers go on.
+            Failures.letThrough(e);
             Log.warning("the counters could not be written", e);
         }
     }
@@ -216,23 +224,41 @@ final class Progress implements Runnable {
         nextTick = platform.nanoTime();
         nextPage = nextTick;
         nextLook = nextTick;
+        Throwable failure = null;
         try {
             while (!stopped) {
                 try {
+                    if (failure != null) {
+                        failAll(failure);
+                    }
+                    failure = null;
                     turn();
                 } catch (Platform.Ended e) {
                     return;
                 } catch (Throwable e) {
-                    Log.error("the progress thread met a failure", e);
+                    failure = e;
                 }
             }
         } finally {
-            MetricsPage open = page;
-            if (open != null) {
-                open.close();
+            try {
+                MetricsPage open = page;
+                if (open != null) {
+                    open.close();
+                }
+            } finally {
+                sources.close();
             }
-            sources.close();
         }
+    }
+
+    /// The thread itself has failed: whoever waits for it hears so, instead of waiting for ever.
+    private void failAll(Throwable failure) {
+        platform.park(this, REST_NANOS);
+        Log.error("the progress thread failed", failure);
+        for (ConnectionCore connection : connections) {
+            connection.fail(Failures.internal(connection, failure));
+        }
+        nextTick = platform.nanoTime(); // which buries them
     }
 
     private void turn() {
@@ -254,14 +280,7 @@ final class Progress implements Runnable {
             if (source == null) {
                 continue;
             }
-            try {
-                happened(source);
-            } catch (Platform.Ended e) {
-                throw e;
-            } catch (Throwable e) {
-                // The other events would not come again.
-                Log.error("the progress thread met a failure", e);
-            }
+            happened(source);
         }
         long now = platform.nanoTime();
         checkLeases(now);
@@ -270,16 +289,26 @@ final class Progress implements Runnable {
         }
     }
 
+    /// The other events would not come again, whatever is thrown here.
     private void happened(Sources.Source source) {
-        Runnable ready = source.ready();
-        if (ready != null) {
-            ready.run();
-        }
-        LaneState lane = source.lane();
         Watch watch = source.of();
-        if (lane != null && watch != null) {
-            Watch.wake(lane);
-            makeActive(watch);
+        try {
+            Runnable ready = source.ready();
+            if (ready != null) {
+                ready.run();
+            }
+            LaneState lane = source.lane();
+            if (lane != null && watch != null) {
+                Watch.wake(lane);
+                makeActive(watch);
+            }
+        } catch (Throwable e) {
+            if (watch != null) {
+                failed(watch.connection, e);
+            } else {
+                Failures.letThrough(e);
+                Log.error("a transport failed to take in what has come", e);
+            }
         }
     }
 
@@ -341,9 +370,9 @@ final class Progress implements Runnable {
             Watch watch = active.get(i);
             ConnectionCore connection = watch.connection;
             if (connection.isOver()) {
-                connection.afterwards();
                 active.remove(i);
                 watch.condition = Watch.Condition.ARMED;
+                bury(connection);
                 continue;
             }
             if (turn(connection) > 0) {
@@ -362,7 +391,7 @@ final class Progress implements Runnable {
                 watch.leasedSince = now;
                 leased.add(watch);
                 active.remove(i);
-            } else if (now - watch.quietSince >= connection.spinNanos() && watch.arm(sources)) {
+            } else if (now - watch.quietSince >= connection.spinNanos() && arm(watch)) {
                 active.remove(i);
             } else {
                 resting &= isResting(watch, now);
@@ -387,15 +416,34 @@ final class Progress implements Runnable {
     private static int turn(ConnectionCore connection) {
         try {
             return connection.turn();
-        } catch (Platform.Ended e) {
-            throw e;
         } catch (Throwable e) {
-            Log.error("a connection failed", e);
-            connection.fail(
-                    new TelpherException.PeerLost(
-                            "the engine failed at " + connection.peerText() + ": " + e));
+            failed(connection, e);
             return 0;
         }
+    }
+
+    /// What does not succeed now does at a tick.
+    private static void bury(ConnectionCore connection) {
+        try {
+            connection.afterwards();
+        } catch (Throwable e) {
+            failed(connection, e);
+        }
+    }
+
+    private boolean arm(Watch watch) {
+        try {
+            return watch.arm(sources);
+        } catch (Throwable e) {
+            failed(watch.connection, e);
+            return false;
+        }
+    }
+
+    private static void failed(ConnectionCore connection, Throwable e) {
+        Failures.letThrough(e);
+        Log.error("a connection failed", e);
+        connection.fail(Failures.internal(connection, e));
     }
 
     /// Whether the calling thread is this one.
@@ -432,10 +480,8 @@ final class Progress implements Runnable {
                     int frames = connection.turn();
                     assert frames >= 0;
                 }
-            } catch (Platform.Ended e) {
-                throw e;
             } catch (Throwable e) {
-                Log.error("a connection failed", e);
+                failed(connection, e);
             }
         }
         publish(now);

@@ -55,7 +55,7 @@ final class Pump {
             long seen;
             try {
                 seen = pumpHeld(s);
-            } catch (RuntimeException e) {
+            } catch (Throwable e) {
                 connection.keeper.broken(s, e);
                 return;
             } finally {
@@ -96,7 +96,7 @@ final class Pump {
         long seen;
         try {
             seen = pumpHeld(s);
-        } catch (RuntimeException e) {
+        } catch (Throwable e) {
             connection.keeper.broken(s, e);
             return;
         } finally {

@@ -80,7 +80,8 @@ final class Reception {
                 } else {
                     welcome(next.from, next.channel, endpoint.platform().in(Dialler.HANDSHAKE));
                 }
-            } catch (RuntimeException e) {
+            } catch (Throwable e) {
+                Failures.letThrough(e);
                 next.channel.close();
                 Log.debug("turned away: " + e, null);
             }

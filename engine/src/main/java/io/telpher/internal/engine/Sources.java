@@ -149,7 +149,8 @@ final class Sources {
     /// @param timeout in milliseconds, -1 for ever
     /// @return how many events there are
     int await(int timeout) {
-        return readiness.await(timeout);
+        int n = readiness.await(timeout);
+        return n == -Errno.EINTR ? 0 : check("epoll_wait", n);
     }
 
     /// @return the key of an event

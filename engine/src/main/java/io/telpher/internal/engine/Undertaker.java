@@ -10,7 +10,7 @@ import org.jspecify.annotations.Nullable;
 ///
 /// ```
 /// OPEN --close: goodbye--> LEAVING --> OVER --the first to come by--> BURYING --> BURIED
-///   \\--fail: the first cause----------/
+///   \\--fail: the first cause----------/ \\--what is thrown there---/
 /// ```
 ///
 /// OVER begins with the first cause: nothing is DONE from then on. The first thread that comes by
@@ -18,7 +18,9 @@ import org.jspecify.annotations.Nullable;
 /// any more, closes the windows, and takes the connection out of the progress thread's and the
 /// endpoint's lists. Nobody waits for a GPU there: what GPUs still copy from or to, and what is
 /// being made ready for them, is left to a thread of its own, which polls the copies and finishes
-/// the burial, however long they take.
+/// the burial, however long they take. When something is thrown in the middle of a burial, for want
+/// of memory or of a thread, whoever comes by next buries anew: no step does harm when it is taken
+/// twice.
 ///
 /// Every other thread that closes waits for the end of that, at most for the drain limit, or for
 /// [DeviceQueues#LIMIT] while GPUs copy.
@@ -107,6 +109,24 @@ final class Undertaker {
         if (cause == null || !take()) {
             return;
         }
+        boolean begun = false;
+        try {
+            begin(cause);
+            begun = true;
+        } finally {
+            if (!begun) {
+                putBack();
+            }
+        }
+    }
+
+    private synchronized void putBack() {
+        waiting = false;
+        burying = null;
+        taken = false;
+    }
+
+    private void begin(TelpherException cause) {
         for (LaneState s : lanes.all()) {
             s.dead = true;
         }
@@ -137,8 +157,7 @@ final class Undertaker {
         burying = Thread.currentThread();
         Deadline limit = connection.platform.in(DeviceQueues.LIMIT);
         boolean late = false;
-        for (int round = 0; !finish(cause); round++) {
-            endings.settle(); // what has ended with its copies
+        for (int round = 0; !goOn(cause); round++) {
             if (late) {
                 connection.platform.park(this, LATE_NANOS);
             } else {
@@ -156,6 +175,18 @@ final class Undertaker {
             }
         }
         waiting = false;
+    }
+
+    private boolean goOn(TelpherException cause) {
+        try {
+            boolean over = finish(cause);
+            endings.settle(); // what has ended with its copies
+            return over;
+        } catch (Throwable e) {
+            Failures.letThrough(e);
+            Log.error("a connection could not be buried", e);
+            return false; // the next round may have what this one lacked
+        }
     }
 
     /// Buries what is left, unless GPUs are copying.
@@ -209,8 +240,9 @@ final class Undertaker {
     private void attempt(Runnable close, String what) {
         try {
             close.run();
-        } catch (RuntimeException e) {
-            Log.error("%s to %s could not be closed".formatted(what, connection.peerText()), e);
+        } catch (Throwable e) {
+            Failures.letThrough(e);
+            Log.error(what + " could not be closed", e);
         }
     }
 

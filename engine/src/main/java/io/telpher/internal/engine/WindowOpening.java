@@ -175,7 +175,8 @@ final class WindowOpening {
         } catch (TelpherException e) {
             slot.refusal = e;
             Events.rejected(connection, "window to " + name(memory) + ": " + e.getMessage());
-        } catch (RuntimeException e) {
+        } catch (Throwable e) {
+            Failures.letThrough(e);
             slot.refusal = new TelpherException.Unsupported("cannot open " + memory + ": " + e);
         }
     }
