@@ -407,9 +407,13 @@ final class LaneKeeper {
         try {
             connection.unwatch(s);
             s.lane.close();
+            s.gone = true;
         } catch (Throwable e) {
             Failures.letThrough(e);
-            Log.error("a lane could not be closed", e); // nothing may stand still for it
+            // What the peer sends over it may still arrive, so no fence can be answered; and
+            // nothing may stand still for that.
+            connection.fail(Failures.internal(connection, e));
+            Log.error("a lane could not be closed", e);
         }
     }
 
@@ -446,7 +450,7 @@ final class LaneKeeper {
     // lock.
     void fenceAgain() {
         for (LaneState s : lanes.all()) {
-            if (s.dead && s.closed && (!s.fenced || s.fenceOwed)) {
+            if (s.gone && (!s.fenced || s.fenceOwed)) {
                 askAgain();
                 burials = true;
                 return;
@@ -477,7 +481,7 @@ final class LaneKeeper {
             return;
         }
         for (LaneState s : lanes.all()) {
-            if (!s.dead || !s.closed) {
+            if (!s.gone) {
                 continue;
             }
             if (!s.fenced && !s.fenceAsked) {
@@ -523,7 +527,7 @@ final class LaneKeeper {
     /// Says how far a lane came, at once: what the peer takes back may be the very word that it
     /// knows of our refusals, and the answer must not wait for that.
     private void answerFence(LaneState s) {
-        if (s.fenceOwed && s.closed) {
+        if (s.fenceOwed && s.gone) {
             s.fenceOwed = s.heldCount > 0;
             outbound.signal(Frame.FENCED, s.index, s.received(), s.heldCount);
         }
@@ -538,7 +542,7 @@ final class LaneKeeper {
         if (s.fenced) {
             return true;
         }
-        if (!s.dead || !s.closed || upTo > s.sent) {
+        if (!s.gone || upTo > s.sent) {
             return false;
         }
         long arrived = Math.max(upTo, s.acked);

@@ -167,8 +167,12 @@ final class LaneState {
     /// The progress thread's key for that descriptor.
     long watchKey;
 
-    /// The lane object is closed; written under both tokens.
+    /// The lane object is closed, or is being closed; written under both tokens.
     volatile boolean closed;
+
+    /// Closing has come to its end: nothing that the peer sent over the lane's link, by itself or
+    /// by NICs, arrives here any more. Fences are asked for and answered from here on.
+    volatile boolean gone;
 
     /// The peer asked for the end of this lane and waits for the answer.
     boolean fenceOwed;
