@@ -26,7 +26,8 @@ public interface WorkQueue {
         DONE,
         /// It was stopped; nothing of it is under way.
         STOPPED,
-        /// It was cut off: what it was writing may still arrive at the peer.
+        /// It was cut off: what it was writing may still arrive at the peer, until
+        /// [Source#fenced]. Nothing is posted for the same source again.
         ABORTED,
         /// A region was closed, on one of the two sides.
         STALE,
@@ -83,5 +84,10 @@ public interface WorkQueue {
         ///
         /// @param why for people, or null
         void ended(End end, @Nullable String why);
+
+        /// After [End#ABORTED] of what it wrote: nothing of it arrives at the peer any more. Comes
+        /// once, unless the link is lost before: then the peer has to give up the link's lane. As
+        /// [#ended].
+        void fenced();
     }
 }

@@ -183,7 +183,7 @@ final class Endings {
         }
         if (op.advance(Operation.ENDING, Operation.ENDED)) {
             boolean exposed = op.exposed && !op.peerEnded;
-            boolean sure = quiet && !exposed && !op.unfenced;
+            boolean sure = quiet && !exposed && op.unfenced == null;
             op.quiet = sure ? RemoteQuiet.YES : RemoteQuiet.UNKNOWN;
             ended(op);
         }

@@ -215,7 +215,7 @@ final class Matcher {
             channel.started.remove(op.position);
         }
         if (op.withdrawing) {
-            outbound.enqueue(outbound.control(Frame.WITHDRAWN, 0, 0, op.peerToken));
+            say(op, outbound.control(Frame.WITHDRAWN, 0, 0, op.peerToken));
         }
     }
 
@@ -262,7 +262,12 @@ final class Matcher {
     }
 
     private void abort(Operation op) {
-        outbound.enqueue(naming(op, outbound.control(Frame.ABORT, 0, -op.reason, op.peerToken)));
+        say(op, naming(op, outbound.control(Frame.ABORT, 0, -op.reason, op.peerToken)));
+    }
+
+    /// Tells the peer that a send is over: not before its bytes have stopped arriving.
+    private void say(Operation op, ControlFrame frame) {
+        connection.oneSided.unfenced.say(op, frame);
     }
 
     /// The peer wants to withdraw its receive.

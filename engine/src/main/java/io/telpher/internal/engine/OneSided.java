@@ -43,8 +43,8 @@ final class OneSided {
     /// Sends whose bytes this side stores into the peer's receive by itself.
     final OperationQueue stores;
 
-    /// Operations whose link is lost, until the peer has given up its lane.
-    private final OperationQueue unfenced;
+    /// What waits until the peer has given up what carried it.
+    final Unfenced unfenced;
 
     /// The progress thread's own.
     private long lastLook;
@@ -57,7 +57,7 @@ final class OneSided {
         this.endings = connection.endings;
         this.peer = connection.peerAddress().incarnation();
         this.stores = new OperationQueue(connection.table);
-        this.unfenced = new OperationQueue(connection.table);
+        this.unfenced = new Unfenced(connection);
     }
 
     /// Takes over the windows of a link, and forgets those of links that are lost. Under the lock.
@@ -337,36 +337,34 @@ final class OneSided {
         switch (job.end) {
             case DONE -> conclude(op, Connection.DONE, "");
             case STOPPED -> conclude(op, Connection.TIMED_OUT, "");
-            case ABORTED -> {
-                op.unfenced = op.kind != Operation.Kind.READ;
-                conclude(op, Connection.TIMED_OUT, "");
-            }
             case STALE -> conclude(op, Connection.STALE, "");
             case FAILED -> {
                 boolean stale = by != null && by.touchesClosed(op);
                 conclude(op, stale ? Connection.STALE : Connection.FAILED, why);
             }
-            case LOST -> lost(op, job.direct.lane);
+            case ABORTED, LOST -> unfinished(job);
         }
     }
 
-    /// The link that carried an operation is lost: what was on its way may still arrive, until the
-    /// peer has given up the link's lane. Then it goes out again.
-    private void lost(Operation op, LaneState lane) {
+    /// An operation's work was cut off, or its link is lost: what it was writing may still arrive,
+    /// until that is fenced. Then it goes out again, if it is still wanted.
+    private void unfinished(WorkJob job) {
+        Operation op = job.op;
         lock.lock();
         try {
             op.copying = false;
-            op.unfenced = op.kind != Operation.Kind.READ && !lane.fenced;
+            if (op.kind != Operation.Kind.READ && !job.fenced && !job.direct.lane.fenced) {
+                op.unfenced = job;
+            }
             if (!op.isPending()) {
                 matcher.stoppedStoring(op);
                 endings.tryFinish(op, connection.isOver());
             } else if (connection.isOver()) {
                 op.error = connection.failure();
                 endings.revokeLater(op, connection.reasonOver(), "");
-            } else if (lane.fenced) {
+            } else if (op.unfenced == null) {
                 goByFrames(op);
             } else {
-                op.lostWith = lane;
                 unfenced.add(op);
             }
         } finally {
@@ -376,18 +374,20 @@ final class OneSided {
 
     /// The peer has given up a lane: nothing of its link arrives any more. Under the lock.
     void fenced(LaneState lane) {
-        List<Operation> others = new ArrayList<>();
-        Operation op;
-        while ((op = unfenced.peek()) != null) {
-            unfenced.removeFirst();
-            if (op.lostWith == lane) {
-                op.unfenced = false;
-                goByFrames(op);
-            } else {
-                others.add(op);
-            }
+        unfenced.fenced(lane).forEach(this::goByFrames);
+    }
+
+    /// The queue pair that carried what was cut off is gone at the peer, too. On any thread, which
+    /// may hold tokens.
+    void fenced(WorkJob job) {
+        lock.lock();
+        try {
+            job.fenced = true;
+            unfenced.fenced(job);
+        } finally {
+            lock.unlock();
         }
-        others.forEach(unfenced::add);
+        connection.devices.attend();
     }
 
     /// An operation is to end: nothing more of it is begun. Without lock and tokens.

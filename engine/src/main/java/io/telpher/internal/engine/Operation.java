@@ -158,11 +158,8 @@ final class Operation implements Window.Guard {
     /// For the queue's walk over the pieces; belongs to whoever has to do with `copying`.
     final PieceWalk walk = new PieceWalk();
 
-    /// The lane whose link was to carry it and is gone.
-    @Nullable LaneState lostWith;
-
-    /// What a NIC was writing for it may still arrive.
-    boolean unfenced;
+    /// What a NIC was writing for it may still arrive, until that is fenced: see [Unfenced].
+    @Nullable WorkJob unfenced;
 
     /// The peer has to hear that this send has ended, when it does not copy any more.
     boolean abortOwed;
@@ -447,8 +444,7 @@ final class Operation implements Window.Guard {
         unconfirmed = 0;
         confirmedBytes = 0;
         copying = false;
-        lostWith = null;
-        unfenced = false;
+        unfenced = null;
         copies = 0;
         copied = 0;
         abortOwed = false;

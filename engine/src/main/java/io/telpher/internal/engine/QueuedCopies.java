@@ -56,7 +56,8 @@ final class QueuedCopies {
             return refused;
         }
         WorkJob job = op.workJob;
-        if (job == null || job.direct != windows) {
+        // One that was cut off hears of that later, by when the slot has another operation.
+        if (job == null || job.direct != windows || job.end == WorkQueue.End.ABORTED) {
             job = new WorkJob(connection.devices, connection.oneSided, windows, op, queue);
             op.workJob = job;
         }

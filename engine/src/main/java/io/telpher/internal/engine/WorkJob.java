@@ -18,6 +18,9 @@ final class WorkJob extends DeviceQueues.Job implements WorkQueue.Source {
     /// How it ended.
     WorkQueue.End end = WorkQueue.End.DONE;
 
+    /// It was cut off, and nothing of it arrives any more; guarded by the connection's lock.
+    boolean fenced;
+
     WorkJob(DeviceQueues queues, OneSided oneSided, Direct direct, Operation op, WorkQueue queue) {
         super(queues);
         this.queues = queues;
@@ -76,6 +79,11 @@ final class WorkJob extends DeviceQueues.Job implements WorkQueue.Source {
         if (how != WorkQueue.End.DONE) {
             queues.attend(); // perhaps on a thread that takes no turn
         }
+    }
+
+    @Override
+    public void fenced() {
+        oneSided.fenced(this);
     }
 
     @Override

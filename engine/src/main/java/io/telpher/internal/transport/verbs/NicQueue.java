@@ -6,6 +6,8 @@ import io.telpher.internal.ffi.verbs.Sge;
 import io.telpher.internal.ffi.verbs.WorkCompletion;
 import io.telpher.spi.WorkQueue;
 import java.lang.foreign.Arena;
+import java.util.ArrayList;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /// One queue pair of RDMA writes and reads, and the work that it carries out: cuts work into
@@ -72,6 +74,10 @@ final class NicQueue {
 
     /// Work whose end has to be told.
     private @Nullable NicWork ended;
+
+    /// Sources of writes that were cut off: the peer's end of the queue pair may still let them
+    /// arrive.
+    private List<WorkQueue.Source> unfenced = List.of();
 
     /// A notification was asked for since events were last taken: they would pile up.
     private boolean asked;
@@ -172,6 +178,11 @@ final class NicQueue {
             work.active = false;
             work.next = ended;
             ended = work;
+            if (!work.read && work.end() == WorkQueue.End.ABORTED) {
+                List<WorkQueue.Source> more = new ArrayList<>(unfenced);
+                more.add(work.source);
+                unfenced = more;
+            }
         }
     }
 
@@ -438,6 +449,7 @@ final class NicQueue {
     /// @return false when the queue was closed meanwhile: the queue pair stays the caller's
     boolean ready(QueuePair fresh) {
         NicWork over;
+        List<WorkQueue.Source> fenced;
         synchronized (this) {
             if (state == State.CLOSED) {
                 return false;
@@ -458,8 +470,11 @@ final class NicQueue {
             }
             pump();
             over = takeEnded();
+            fenced = unfenced;
+            unfenced = List.of();
         }
         tell(over);
+        fenced.forEach(WorkQueue.Source::fenced);
         return true;
     }
 

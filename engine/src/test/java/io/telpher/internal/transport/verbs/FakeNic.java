@@ -129,6 +129,7 @@ final class FakeNic {
             } else if (peer == null
                     || peer.state < VerbsQueuePairs.IBV_QPS_RTR
                     || peer.state > VerbsQueuePairs.IBV_QPS_RTS
+                    || (verbs.isHolding() && !work.hasImmediate())
                     || verbs.isSilent(qp)
                     || verbs.isSilent(peer)) {
                 posted.addLast(work); // sent again and again: longer than a test lasts

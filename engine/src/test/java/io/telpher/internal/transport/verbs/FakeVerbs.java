@@ -60,6 +60,9 @@ public final class FakeVerbs implements Provider {
     private final Set<String> called = new HashSet<>();
     private final List<String> misuses = new ArrayList<>();
 
+    /// Nothing of one-sided transfers arrives.
+    private boolean holding;
+
     /// Bytes of one registration.
     private long longestRegion;
 
@@ -114,6 +117,7 @@ public final class FakeVerbs implements Provider {
         called.clear();
         misuses.clear();
         longestRegion = 1L << 40;
+        holding = false;
         nic.failNext(-1, 0);
         for (int i = 0; i < 2; i++) {
             FakePort port = new FakePort();
@@ -145,6 +149,13 @@ public final class FakeVerbs implements Provider {
     /// Lets nothing arrive at or leave a device, or everything again.
     synchronized void silence(String device, boolean silent) {
         port(device).silent = silent;
+        nic.deliver();
+    }
+
+    /// Lets nothing of what bears no immediate value arrive, which is all of one-sided transfers,
+    /// or everything again.
+    synchronized void holdOneSided(boolean hold) {
+        holding = hold;
         nic.deliver();
     }
 
@@ -275,6 +286,10 @@ public final class FakeVerbs implements Provider {
     boolean isSilent(Qp qp) {
         FakePort port = ports.get(deviceOf(qp));
         return port == null || port.silent || !port.active;
+    }
+
+    boolean isHolding() {
+        return holding;
     }
 
     @Nullable Qp byNumber(int number) {

@@ -121,12 +121,17 @@ class VerbsFaultsTest {
 
         /// @param paths that bytes may go; empty for what is usual
         Couple(List<String> paths) {
+            this(paths, VERBS);
+        }
+
+        /// @param theirs the provider of the side that is connected to
+        Couple(List<String> paths, Provider theirs) {
             EndpointOptions options = OPTIONS.withPaths(paths);
             here = FakeVerbs.open(options, VERBS);
             boolean made = false;
             Endpoint other = null;
             try {
-                other = FakeVerbs.open(options, VERBS);
+                other = FakeVerbs.open(options, theirs);
                 there = other;
                 Endpoint accepting = other;
                 CompletableFuture<Connection> incoming =

@@ -1,0 +1,181 @@
+package io.telpher.internal.transport.verbs;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.telpher.Access;
+import io.telpher.Endpoint;
+import io.telpher.MemoryRegion;
+import io.telpher.MemorySlices;
+import io.telpher.RemoteQuiet;
+import io.telpher.Transfer;
+import io.telpher.TransferOptions;
+import io.telpher.TransferState;
+import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
+import io.telpher.internal.transport.verbs.VerbsFaultsTest.Couple;
+import java.time.Duration;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/// Ends of one-sided transfers whose bytes may still arrive, on the double: nobody hears that one
+/// is over before its memory is quiet.
+@Timeout(120)
+class VerbsEndingsTest {
+    private static final Duration LIMIT = Duration.ofSeconds(30);
+    private static final int BYTES = 4 << 20;
+    private static final FakeVerbs VERBS = FakeVerbs.HERE;
+
+    @BeforeEach
+    void reset() {
+        VERBS.reset();
+    }
+
+    @AfterEach
+    void nothingIsLeft() throws InterruptedException {
+        long end = System.nanoTime() + LIMIT.toNanos();
+        while (!VERBS.left().isEmpty() && System.nanoTime() < end) {
+            Thread.sleep(1);
+        }
+        assertThat(VERBS.misuses()).isEmpty();
+        assertThat(VERBS.left()).isEmpty();
+        VERBS.reset();
+    }
+
+    /// The verbs of a side whose targets of one-sided transfers end slowly, on demand.
+    private static final class SlowTargets implements AutoCloseable {
+        private final Set<Object> targets = ConcurrentHashMap.newKeySet();
+        private final CountDownLatch released = new CountDownLatch(1);
+        private final AtomicInteger ending = new AtomicInteger();
+        private volatile boolean slow;
+
+        Provider provider() {
+            Provider made =
+                    Altered.provider(
+                            VERBS,
+                            "createQp",
+                            (usual, arguments) -> {
+                                Object qp = usual.answer();
+                                VerbsQueuePairs.Capacity capacity =
+                                        (VerbsQueuePairs.Capacity) arguments[2];
+                                if (capacity.sends() == 1) {
+                                    targets.add(qp);
+                                }
+                                return qp;
+                            });
+            return Altered.provider(
+                    made,
+                    "destroyQp",
+                    (usual, arguments) -> {
+                        if (slow && targets.contains(arguments[0])) {
+                            ending.incrementAndGet();
+                            assertThat(released.await(LIMIT.toSeconds(), TimeUnit.SECONDS))
+                                    .isTrue();
+                            Object result = usual.answer();
+                            ending.decrementAndGet();
+                            return result;
+                        }
+                        return usual.answer();
+                    });
+        }
+
+        /// They end now.
+        @Override
+        public void close() {
+            released.countDown();
+        }
+
+        void awaitEnding() throws InterruptedException {
+            long end = System.nanoTime() + LIMIT.toNanos();
+            while (ending.get() == 0) {
+                assertThat(System.nanoTime()).as("no target ends").isLessThan(end);
+                Thread.sleep(1);
+            }
+        }
+    }
+
+    private static MemoryRegion region(Endpoint endpoint) {
+        return endpoint.allocate(BYTES, Access.READ_WRITE);
+    }
+
+    private static Transfer ended(Transfer transfer) {
+        assertThat(transfer.await(LIMIT)).as("ends in time").isTrue();
+        return transfer;
+    }
+
+    /// A send is cut off. Its receive hears of that when the peer has ended the queue pair over
+    /// which the bytes would come.
+    @Test
+    void aReceiveEndsWhenNothingArrivesAnyMore() throws InterruptedException {
+        VERBS.removeDevice("fake1");
+        SlowTargets slow = new SlowTargets();
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL, slow.provider());
+                slow) {
+            MemoryRegion from = region(couple.here);
+            MemoryRegion into = region(couple.there);
+            Transfer before = couple.accepted.receive(1, into.slice(0, BYTES));
+            assertThat(ended(couple.connection.send(1, from.slice(0, BYTES))).state())
+                    .isEqualTo(TransferState.DONE);
+            assertThat(ended(before).state()).isEqualTo(TransferState.DONE);
+
+            slow.slow = true;
+            VERBS.holdOneSided(true);
+            Transfer receive = couple.accepted.receive(2, into.slice(0, BYTES));
+            Transfer send =
+                    couple.connection.send(
+                            2,
+                            MemorySlices.of(from.slice(0, BYTES)),
+                            TransferOptions.DEFAULTS.withDeadline(Duration.ofMillis(100)));
+            assertThat(ended(send).state()).isEqualTo(TransferState.TIMED_OUT);
+            assertThat(send.remoteQuiet()).isEqualTo(RemoteQuiet.UNKNOWN);
+            slow.awaitEnding();
+            assertThat(receive.await(Duration.ofMillis(300)))
+                    .as("ends while its memory may be written to: %s", receive.error())
+                    .isFalse();
+            slow.close();
+            assertThat(ended(receive).state()).isEqualTo(TransferState.TIMED_OUT);
+            assertThat(receive.remoteQuiet()).isEqualTo(RemoteQuiet.YES);
+            VERBS.holdOneSided(false);
+        }
+    }
+
+    /// The link is lost, and the peer closes its side of it. What the link carried does not go out
+    /// again before that has come to its end.
+    @Test
+    void nothingGoesOutAgainWhileALaneIsStillClosing() throws InterruptedException {
+        SlowTargets slow = new SlowTargets();
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL, slow.provider());
+                slow) {
+            MemoryRegion from = region(couple.here);
+            MemoryRegion into = region(couple.there);
+            Transfer before = couple.connection.write(from.slice(0, BYTES), into.remote());
+            assertThat(ended(before).path()).isEqualTo("verbs");
+
+            slow.slow = true;
+            VERBS.holdOneSided(true);
+            Transfer write = couple.connection.write(from.slice(0, BYTES), into.remote());
+            String device =
+                    couple.connection.explain().contains("lane 0 (verbs-ring fake0")
+                            ? "fake0"
+                            : "fake1";
+            // Several threads take turns at the far side: one of them closes, and waits.
+            Transfer never = couple.accepted.receive(7, into.slice(0, BYTES));
+            for (int i = 0; i < 2; i++) {
+                Thread.ofPlatform().daemon().start(() -> never.await(LIMIT));
+            }
+            VERBS.breakQueuePairs(device);
+            slow.awaitEnding();
+            assertThat(write.await(Duration.ofMillis(300)))
+                    .as("%s while the lane's other end is being closed", write.state())
+                    .isFalse();
+            slow.close();
+            assertThat(ended(write).state()).isEqualTo(TransferState.DONE);
+            VERBS.holdOneSided(false);
+        }
+    }
+}
