@@ -125,13 +125,14 @@ final class Bench {
                                         row.wrong(), test, part.stage().path(), row.firstWrong()));
             }
             Map<String, List<PeerResult>> found = new LinkedHashMap<>();
+            double beside = options.seconds() > 0 ? options.seconds() : PEER_SECONDS;
             for (Peer peer : peers.present()) {
                 if (!peer.fits(part.stage())) {
                     continue;
                 }
                 progress.show("round %d: %s, %s".formatted(round, test, peer.system()));
                 List<PeerResult> results =
-                        quiet.measure(() -> peer.measure(part.stage(), test, PEER_SECONDS));
+                        quiet.measure(() -> peer.measure(part.stage(), test, beside));
                 peer.remarks().forEach(table::remark);
                 results.forEach(result -> json.peer(result, test, round));
                 comparison.add(row, peer.system(), results);

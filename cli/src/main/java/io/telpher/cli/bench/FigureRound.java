@@ -12,7 +12,6 @@ import org.jspecify.annotations.Nullable;
 /// them as JSON, and keeps one stage open as long as the figures stay on it.
 final class FigureRound {
     private static final double SECONDS = 0.6;
-    private static final double PEER_SECONDS = 0.6;
 
     private final Crew crew;
     private final RowMeter meter;
@@ -194,9 +193,7 @@ final class FigureRound {
                                                         tool, Sizes.format(test.bytes()), layers));
                                 PeerResult result =
                                         quiet.measure(
-                                                () ->
-                                                        ucx.measure(
-                                                                tool, layers, test, PEER_SECONDS));
+                                                () -> ucx.measure(tool, layers, test, seconds()));
                                 json.peer(result, test, number);
                                 return result;
                             }));
@@ -233,8 +230,7 @@ final class FigureRound {
                 () -> {
                     show("memcpy of " + Sizes.format(test.bytes()));
                     PeerResult result =
-                            quiet.measure(
-                                    () -> new MemcpyPeer().measure(test.bytes(), PEER_SECONDS));
+                            quiet.measure(() -> new MemcpyPeer().measure(test.bytes(), seconds()));
                     json.peer(result, test, number);
                     return List.of(result);
                 });

@@ -16,7 +16,7 @@ import org.jspecify.annotations.Nullable;
 /// (`mapped`), or the owner's own segment when both endpoints live here (`self`).
 final class DirectWindow extends ShmWindow {
     /// Between two slices a copy looks whether it may go on.
-    static final long SLICE = 256 << 10;
+    static final long SLICE = 1 << 20;
 
     /// For large copies the pauses between the slices would show.
     private static final long LARGE_SLICE = 4 << 20;
