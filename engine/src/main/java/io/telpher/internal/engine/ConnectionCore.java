@@ -15,6 +15,7 @@ import java.lang.invoke.VarHandle;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /// One connection inside the engine: makes its parts, gives each what it needs, and takes the turns
@@ -343,10 +344,11 @@ final class ConnectionCore {
         return any;
     }
 
-    void endUsers(RegionImpl region) {
+    /// Ends operations that use a region of this side.
+    void endUsers(RegionImpl region, Predicate<Operation> which) {
         lock.lock();
         try {
-            endings.revokeUsers(region);
+            endings.revokeUsers(region, which);
         } finally {
             lock.unlock();
         }

@@ -6,6 +6,7 @@ import io.telpher.MemorySlices;
 import io.telpher.RemoteQuiet;
 import io.telpher.TelpherException;
 import java.util.ArrayDeque;
+import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /// How operations end. Guarded by the connection's lock, except for [#settle()], which must be
@@ -416,10 +417,10 @@ final class Endings {
     }
 
     /// Revokes what uses a region. Under the lock.
-    void revokeUsers(RegionImpl region) {
+    void revokeUsers(RegionImpl region, Predicate<Operation> which) {
         for (int i = 0; i < table.size(); i++) {
             Operation op = table.at(i);
-            if (op.isPending() && uses(op, region)) {
+            if (op.isPending() && uses(op, region) && which.test(op)) {
                 revoke(op, Connection.STALE, "its local region was closed");
             }
         }

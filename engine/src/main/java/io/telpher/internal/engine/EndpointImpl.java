@@ -38,6 +38,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
 import java.util.function.BooleanSupplier;
+import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /// An endpoint: its regions, transports, connections and published names.
@@ -431,16 +432,24 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         return region;
     }
 
-    /// Ends or waits for the operations of this process that use a region.
+    /// Ends the operations of this process that use a region: those that nothing has come for at
+    /// once, the others when a part of the time was not enough for them.
     void endUsers(RegionImpl region, Deadline deadline) {
-        if (region.awaitUsers(deadline.or(options.drainLimit().dividedBy(4)))) {
+        if (region.isUnused()) {
             return;
         }
-        for (ConnectionCore connection : connections) {
-            connection.endUsers(region);
+        endUsers(region, Operation::isUntouched);
+        if (!region.awaitUsers(deadline.or(options.drainLimit().dividedBy(4)))) {
+            endUsers(region, op -> true);
+            boolean ignored = region.awaitUsers(deadline);
+            assert ignored || !region.isOpen();
         }
-        boolean ignored = region.awaitUsers(deadline);
-        assert ignored || !region.isOpen();
+    }
+
+    private void endUsers(RegionImpl region, Predicate<Operation> which) {
+        for (ConnectionCore connection : connections) {
+            connection.endUsers(region, which);
+        }
     }
 
     /// Takes a region away from every lane and every peer.

@@ -285,6 +285,12 @@ final class Operation implements Window.Guard {
         return age(by.nanoTime());
     }
 
+    /// Whether it is a receive for which no byte has come, as far as this side can see: who stores
+    /// by itself may have begun.
+    boolean isUntouched() {
+        return kind == Kind.RECEIVE && claimed == 0;
+    }
+
     /// Whether something follows the data of a write.
     boolean hasTail() {
         return noteLength >= 0 || counter != null;

@@ -229,8 +229,7 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
     }
 
     private void free() {
-        // New users are refused from here on; those inside get a part of the drain limit to finish,
-        // then they are ended.
+        // New users are refused from here on.
         users.getAndUpdate(n -> n >= CLOSED ? n : n + CLOSED);
         Deadline deadline = endpoint.platform().in(endpoint.options().drainLimit());
         endpoint.endUsers(this, deadline);
@@ -250,10 +249,15 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
         memory.close();
     }
 
+    /// Whether it is closed, and no operation of this process is inside.
+    boolean isUnused() {
+        return users.get() == CLOSED;
+    }
+
     /// Waits until no operation of this process is inside.
     boolean awaitUsers(Deadline deadline) {
         int spins = 0;
-        while (users.get() != CLOSED) {
+        while (!isUnused()) {
             if (deadline.passed()) {
                 return false;
             }

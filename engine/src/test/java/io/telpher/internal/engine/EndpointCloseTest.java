@@ -5,14 +5,37 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowable;
 
 import io.telpher.EndpointOptions;
+import io.telpher.MemoryRegion;
 import io.telpher.TelpherException;
+import io.telpher.Transfer;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
 
-/// Several threads close an endpoint.
+/// Ends of regions and endpoints that are in use.
 class EndpointCloseTest {
+    private static final Duration LONG = Duration.ofMinutes(2);
+
+    @Test
+    void aReceiveThatNothingHasComeForKeepsNoRegion() {
+        try (EndpointImpl endpoint =
+                new EndpointImpl(
+                        EndpointOptions.DEFAULTS
+                                .withTransports(List.of("tcp"))
+                                .withInterfaces(List.of("lo"))
+                                .withDrainLimit(LONG))) {
+            ConnectionCore core = new ConnectionCore(endpoint, 1, endpoint.address());
+            endpoint.remember(core);
+            MemoryRegion region = endpoint.allocate(8);
+            Transfer receive = new ConnectionImpl(core).receive(1, region.all());
+            long start = System.nanoTime();
+            region.close();
+            assertThat(receive.error()).isInstanceOf(TelpherException.StaleRegion.class);
+            assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(LONG.dividedBy(4));
+        }
+    }
+
     @Test
     void allWhoCloseAtTheSameTimeHearOfABusyRegion() throws Exception {
         EndpointImpl endpoint =

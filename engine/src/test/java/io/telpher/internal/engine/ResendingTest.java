@@ -56,7 +56,7 @@ class ResendingTest {
         core.lock.lock();
         try {
             assertThat(core.keeper.fenced(dying, 0, 0)).isTrue();
-            core.endings.revokeUsers(region);
+            core.endings.revokeUsers(region, op -> true);
         } finally {
             core.lock.unlock();
         }
