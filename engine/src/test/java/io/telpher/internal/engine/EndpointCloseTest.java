@@ -8,6 +8,7 @@ import io.telpher.EndpointOptions;
 import io.telpher.MemoryRegion;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
+import io.telpher.spi.Link;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -27,6 +28,8 @@ class EndpointCloseTest {
                                 .withDrainLimit(LONG))) {
             ConnectionCore core = new ConnectionCore(endpoint, 1, endpoint.address());
             endpoint.remember(core);
+            Link link = new Link(new StubLane(StubLane.LEAST_PAYLOAD), null);
+            assertThat(core.add(link, 0, "stub", "")).isTrue();
             MemoryRegion region = endpoint.allocate(8);
             Transfer receive = new ConnectionImpl(core).receive(1, region.all());
             long start = System.nanoTime();

@@ -26,7 +26,7 @@ import org.junit.jupiter.api.Test;
 class ErrorsTest {
     private static final Duration LIMIT = Duration.ofSeconds(20);
 
-    /// How often the progress thread's next waits, and starts of burials, are still to fail.
+    /// How often the progress thread's waits, and starts of burials, are still to fail.
     private final AtomicInteger waits = new AtomicInteger();
 
     private final AtomicInteger burials = new AtomicInteger();
@@ -73,10 +73,9 @@ class ErrorsTest {
         try (EndpointImpl peer = new EndpointImpl(options)) {
             Connection connection = endpoint.connect(peer.address(), LIMIT);
             Transfer receive = connection.receive(1, endpoint.allocate(8).all());
-            waits.set(3); // the first of them has everybody told
+            waits.set(1);
             assertFailed(receive);
         }
-        assertThat(waits).hasValue(0);
         assertWorks();
     }
 
