@@ -11,6 +11,9 @@ import java.util.Map;
 final class Bench {
     private static final double PEER_SECONDS = 0.4;
 
+    /// Copies of this size and more are put beside computations.
+    private static final long LARGE_COPY = 256 << 20;
+
     private final BenchOptions options;
     private final Crew crew;
     private final Peers peers;
@@ -205,6 +208,24 @@ final class Bench {
             }
         }
         table.remark("  bytes allocated per operation: " + line);
+        long largest = part.cases().stream().mapToLong(Case::bytes).max().orElse(0);
+        if (peers.cuda() != null && betweenGpus(stage) && largest >= LARGE_COPY) {
+            progress.show("matrix products beside copies over " + stage.path());
+            MatrixProducts.beside(
+                    crew.stand(),
+                    stage,
+                    new BenchOptions.Background(Op.WRITE, largest),
+                    Math.max(1, options.seconds()),
+                    table,
+                    json);
+        }
+    }
+
+    private static boolean betweenGpus(Stage stage) {
+        return stage.byGpu()
+                && stage.memory().source().onGpu()
+                && stage.memory().target().onGpu()
+                && Gpus.all().size() >= MatrixProducts.GPUS;
     }
 
     /// Compares all rails together with each of them alone.

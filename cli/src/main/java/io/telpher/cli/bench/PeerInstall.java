@@ -24,7 +24,8 @@ final class PeerInstall {
                     "nixl_peer.py",
                     "mooncake_peer.py",
                     "uccl_peer.py",
-                    "nccl_peer.py");
+                    "nccl_peer.py",
+                    "matmul_load.py");
 
     private static final int VENV_SECONDS = 180;
     private static final int PIP_SECONDS = 1800;
@@ -95,6 +96,11 @@ final class PeerInstall {
             return null;
         }
         return peer;
+    }
+
+    /// @return the script that keeps GPUs busy; it takes the `python3` on the `PATH`
+    Path matrixProducts() {
+        return unpack("matmul_load.py");
     }
 
     /// Installs peers, and tries whether they can run here. Can be repeated, also after it was

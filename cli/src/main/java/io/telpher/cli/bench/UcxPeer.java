@@ -22,6 +22,9 @@ final class UcxPeer implements Peer {
     /// TCP; with `UCX_NET_DEVICES=lo`.
     static final String TCP = "tcp";
 
+    /// Memory of two GPUs, which its packages for CUDA move; Debian's was built without.
+    static final String CUDA = "cuda_copy,cuda_ipc,posix,self";
+
     private static final double CALIBRATION_SECONDS = 0.05;
 
     private final String program;
@@ -29,6 +32,8 @@ final class UcxPeer implements Peer {
     private final List<Integer> cores;
     private final Map<String, Double> secondsPerOperation = new HashMap<>();
     private final Map<String, Double> startUpCpu = new HashMap<>();
+    private final List<String> remarks = new ArrayList<>();
+    private boolean withoutGpus;
 
     private UcxPeer(String program, List<Integer> cores) {
         this.program = program;
@@ -62,15 +67,42 @@ final class UcxPeer implements Peer {
     }
 
     @Override
+    public boolean fits(Stage stage) {
+        MemoryPair memory = stage.memory();
+        return !memory.onGpu()
+                || (stage.byGpu()
+                        && stage.transport().equals("shm")
+                        && memory.source().onGpu()
+                        && memory.target().onGpu()
+                        && Gpus.all().size() > 1
+                        && !withoutGpus);
+    }
+
+    @Override
     public List<PeerResult> measure(Stage stage, Case test, double seconds) {
         List<PeerResult> results = new ArrayList<>();
         if (test.pieces() > 1) {
             return results;
         }
-        for (String tool : tools(test)) {
-            results.add(measure(tool, layers(stage, tool), test, seconds));
+        try {
+            for (String tool : tools(test)) {
+                results.add(measure(tool, layers(stage, tool), test, seconds));
+            }
+        } catch (BenchFailure e) {
+            if (!stage.memory().onGpu()) {
+                throw e;
+            }
+            withoutGpus = true;
+            remarks.add("ucx: not compared any more: " + e.getMessage());
         }
         return results;
+    }
+
+    @Override
+    public List<String> remarks() {
+        List<String> taken = List.copyOf(remarks);
+        remarks.clear();
+        return taken;
     }
 
     /// Which of its tests do what a row does.
@@ -86,6 +118,9 @@ final class UcxPeer implements Peer {
 
     /// The transports that it may use for a path of ours.
     static String layers(Stage stage, String tool) {
+        if (stage.memory().onGpu()) {
+            return CUDA;
+        }
         if (stage.transport().equals("tcp")) {
             return TCP;
         }
@@ -169,6 +204,13 @@ final class UcxPeer implements Peer {
         if (layers.equals(TCP)) {
             environment.put("UCX_NET_DEVICES", "lo");
         }
+        if (layers.equals(CUDA)) {
+            // The first process takes the first that it sees, the second one the second, and each
+            // must see the other's to open its memory.
+            environment.put(
+                    "CUDA_VISIBLE_DEVICES",
+                    "GPU-%s,GPU-%s".formatted(Gpus.of(1).uuid(), Gpus.of(0).uuid()));
+        }
         Process server = null;
         try {
             server =
@@ -183,6 +225,9 @@ final class UcxPeer implements Peer {
             client.addAll(List.of("-s", "" + test.bytes(), "-n", "" + count));
             client.addAll(List.of("-w", "" + Math.max(1, count / 20), "-f", "-v"));
             client.addAll(List.of("-R", "" + percentile));
+            if (layers.equals(CUDA)) {
+                client.addAll(List.of("-m", "cuda"));
+            }
             if (!tool.endsWith("_lat")) {
                 client.addAll(List.of("-O", "" + test.depth()));
             }
