@@ -7,8 +7,8 @@ import java.util.function.Consumer;
 import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
-/// The objects of [FakeVerbs] by handle; what is gone leaves a null, so that nothing comes back.
-/// Guarded by the [FakeVerbs], but for looking something up.
+/// The objects of [FakeLibrary] by handle; what is gone leaves a null, so that nothing comes back.
+/// Guarded by the [FakeLibrary], but for looking something up.
 final class FakeHandles {
     private final Consumer<String> misuse;
     private volatile @Nullable Object[] objects = new Object[256];

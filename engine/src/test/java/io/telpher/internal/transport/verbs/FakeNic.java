@@ -10,13 +10,13 @@ import java.lang.foreign.MemorySegment;
 import java.util.ArrayDeque;
 import java.util.Iterator;
 
-/// What carries out the requests of [FakeVerbs]: RDMA writes, with an immediate value or without,
+/// What carries out the requests of [FakeLibrary]: RDMA writes, with an immediate value or without,
 /// and RDMA reads, in order for each queue pair. Bytes arrive at once, on the thread that posts;
 /// the acknowledgement comes with a later poll, or a millisecond later from a thread of its own.
 /// Until then the memory of a write must stay as it was, since a device may send it again.
 ///
 /// Allocates nothing for each request, once it has seen one as large. Everything happens under the
-/// lock of the [FakeVerbs].
+/// lock of the [FakeLibrary].
 final class FakeNic {
     /// A request that was posted.
     private static final class Work {
@@ -65,20 +65,20 @@ final class FakeNic {
         }
     }
 
-    private final FakeVerbs verbs;
+    private final FakeLibrary verbs;
     private final ArrayDeque<Work> free = new ArrayDeque<>();
     private final ArrayDeque<Work> posted = new ArrayDeque<>();
     private final ArrayDeque<Work> arrived = new ArrayDeque<>();
 
-    /// What the next request of that opcode ends with, or 0.
-    private int failingStatus;
+    /// What the next requests of that opcode end with.
+    private final ArrayDeque<Integer> failingStatuses = new ArrayDeque<>();
 
     private int failingOpcode;
 
     /// Whether acknowledgements are due; the one thing that is read without the lock.
     volatile boolean isOwing;
 
-    FakeNic(FakeVerbs verbs) {
+    FakeNic(FakeLibrary verbs) {
         this.verbs = verbs;
         Thread.ofPlatform().daemon().name("fake-nic").start(this::acknowledgeLate);
     }
@@ -109,10 +109,13 @@ final class FakeNic {
         posted.addLast(work);
     }
 
-    /// Lets the next request of an opcode complete with an error.
-    void failNext(int opcode, int status) {
+    /// Lets the next requests of an opcode complete with errors.
+    void failNext(int opcode, int... statuses) {
         failingOpcode = opcode;
-        failingStatus = status;
+        failingStatuses.clear();
+        for (int status : statuses) {
+            failingStatuses.addLast(status);
+        }
     }
 
     /// Carries out what can be.
@@ -149,7 +152,8 @@ final class FakeNic {
         if (refused != WorkCompletion.IBV_WC_SUCCESS) {
             acknowledge(); // those before it are done
             finish(work, refused);
-            if (refused == WorkCompletion.IBV_WC_REM_ACCESS_ERR) {
+            if (refused == WorkCompletion.IBV_WC_REM_ACCESS_ERR
+                    || refused == WorkCompletion.IBV_WC_RETRY_EXC_ERR) { // whose word was lost
                 fail(peer, WorkCompletion.IBV_WC_WR_FLUSH_ERR);
             }
             return;
@@ -179,10 +183,8 @@ final class FakeNic {
     /// @return the status that a request which may not be carried out ends with
     private int refusal(Work work, FakeObjects.Qp peer) {
         FakeObjects.Qp qp = work.qp;
-        if (failingStatus != 0 && failingOpcode == work.opcode) {
-            int status = failingStatus;
-            failingStatus = 0;
-            return status;
+        if (failingOpcode == work.opcode && !failingStatuses.isEmpty()) {
+            return failingStatuses.removeFirst();
         }
         if (work.isRead() && qp.reads == 0) {
             return WorkCompletion.IBV_WC_LOC_QP_OP_ERR;

@@ -9,7 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/// What [FakeVerbs] makes and destroys. Guarded by it.
+/// What [FakeLibrary] makes and destroys. Guarded by it.
 final class FakeObjects {
     private FakeObjects() {}
 
