@@ -36,6 +36,10 @@ final class WorkJob extends DeviceQueues.Job implements WorkQueue.Source {
         walk.start(op, 0, op.length);
         queues.begunInBackground();
         work.post(op.kind == Operation.Kind.READ, op.length);
+        // Whoever ended the operation meanwhile may have stopped the work before it was posted.
+        if (!op.isPending()) {
+            work.stop();
+        }
     }
 
     @Override
