@@ -20,19 +20,21 @@ public interface WorkQueue {
     ///     again
     Work work(Source source);
 
-    /// How work ended. Nothing of local memory is touched on its behalf any more.
+    /// How work ended. Nothing of local memory is touched on its behalf any more. In the order of
+    /// how little is known of the peer's memory: of several things that happen to work the last one
+    /// counts.
     enum End {
         /// Everything was copied, and is visible where it was copied to.
         DONE,
         /// It was stopped; nothing of it is under way.
         STOPPED,
-        /// It was cut off: what it was writing may still arrive at the peer, until
-        /// [Source#fenced]. Nothing is posted for the same source again.
-        ABORTED,
-        /// A region was closed, on one of the two sides.
+        /// A region was closed, on one of the two sides; nothing of it is under way.
         STALE,
         /// It failed; nothing of it is under way.
         FAILED,
+        /// It was cut off: what it was writing may still arrive at the peer, until
+        /// [Source#fenced]. Nothing is posted for the same source again.
+        ABORTED,
         /// The link is gone. It may be begun again another way once the peer has given up the
         /// link's lane, not before: until then what it was writing may still arrive.
         LOST
@@ -40,7 +42,8 @@ public interface WorkQueue {
 
     /// Carries out pieces of work.
     interface Work {
-        /// Begins; ends once, by [Source#ended], perhaps before this returns.
+        /// Begins; ends once, by [Source#ended], perhaps before this returns. Throws nothing: what
+        /// goes wrong is an end.
         ///
         /// @param read whether bytes come from the peer
         /// @param bytes how many in all, at least 1

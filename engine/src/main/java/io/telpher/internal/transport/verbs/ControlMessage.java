@@ -191,7 +191,7 @@ sealed interface ControlMessage {
 
     private static boolean isPair(int index, int number, int packet) {
         return index >= 0
-                && index < VerbsWindows.QUEUES
+                && index < ActivePairs.COUNT
                 && number > 0
                 && number < Offer.NUMBERS
                 && packet >= 0

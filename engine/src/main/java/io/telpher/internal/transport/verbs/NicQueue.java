@@ -1,83 +1,71 @@
 package io.telpher.internal.transport.verbs;
 
 import io.telpher.internal.ffi.linux.Errno;
-import io.telpher.internal.ffi.verbs.SendRequest;
-import io.telpher.internal.ffi.verbs.Sge;
 import io.telpher.internal.ffi.verbs.WorkCompletion;
+import io.telpher.internal.observe.Log;
 import io.telpher.spi.WorkQueue;
+import io.telpher.spi.WorkQueue.End;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/// One queue pair of RDMA writes and reads, and the work that it carries out: cuts work into
-/// batches, posts each as one linked list whose last request is signalled, and takes their
-/// completions. States and failures: see `docs/rdma.md`.
+/// One queue pair of RDMA writes and reads, and the work that it carries out: has work cut into
+/// [NicBatches], posts them, and takes their completions. States and failures: see `docs/rdma.md`.
+///
+/// ```
+/// NONE --ready--> READY --an error, or work is cut off--> BROKEN --> ENDING --ended--> NONE
+///                  \\--an error that speaks of the link--> GIVEN_UP
+/// ```
 ///
 /// Guarded by this, which is held for a few microseconds, and never while a source is told of its
-/// end. Queue pairs come from and go back to the [VerbsWindows], which makes and ends them on the
-/// control executor.
+/// end. Queue pairs come from and go back to the [ActivePairs], which make and end them.
 final class NicQueue {
     /// Work up to this size does not stand behind what is larger.
     static final int SMALL = 64 << 10;
 
-    /// Requests in the send queue, and so completions to come at most.
-    static final int REQUESTS = 1024;
-
-    /// Requests of a batch.
-    static final int BATCH = 128;
-
-    /// Bytes of a request, and of a batch: how long the link is silent at most while all is well.
-    static final int BATCH_BYTES = 512 << 10;
-
-    /// Bytes that are under way at most: enough for the links that there are, and no more, since
-    /// nothing passes them.
-    private static final long WINDOW_BYTES = 8 << 20;
-
-    private static final int BATCHES = 256;
     private static final int COMPLETIONS = 16;
 
     /// Where its queue pair is.
-    enum State {
-        /// There is none; whoever waits for one is told by [#ready].
+    private enum State {
+        /// There is none, nor anything of it under way in this process's memory.
         NONE,
         READY,
-        /// In the error state: [#recovered] takes what was under way back.
+        /// Of no use any more; somebody was asked to end it.
         BROKEN,
-        CLOSED
+        /// Somebody is ending it.
+        ENDING,
+        /// The link is of no use: its lane ends, and with it this. Nothing is posted any more, nor
+        /// are completions looked at: what follows a request that was not taken proves nothing.
+        GIVEN_UP
     }
 
-    private final VerbsWindows owner;
+    private final ActivePairs owner;
     private final int index;
-    private final long requests;
-    private final long sges;
     private final long completions;
+    private final NicBatches batches;
 
     private State state = State.NONE;
+
+    /// No queue pair follows; work is lost, at once where nothing of it is under way.
+    private boolean closed;
+
+    /// There unless NONE or ENDING.
     private @Nullable QueuePair pair;
 
-    // Batches that were posted, in order; by position modulo their number. One whose work has
-    // ended, or that has completed, has none.
-    private final @Nullable NicWork[] works = new NicWork[BATCHES];
-    private final long[] firstRequests = new long[BATCHES];
-    private final int[] batchRequests = new int[BATCHES];
-    private final long[] batchBytes = new long[BATCHES];
-    private long firstBatch;
-    private long endBatch;
-    private long firstRequest;
-    private long endRequest;
-    private long bytesUnderWay;
-
-    // Work of which something is to be cut, in order.
-    private @Nullable NicWork first;
-    private @Nullable NicWork last;
+    /// Work of which something is to be cut, in order.
+    private final NicWorks waiting = new NicWorks();
 
     /// Work whose end has to be told.
-    private @Nullable NicWork ended;
+    private final NicWorks over = new NicWorks();
 
     /// Sources of writes that were cut off: the peer's end of the queue pair may still let them
     /// arrive.
-    private List<WorkQueue.Source> unfenced = List.of();
+    private List<WorkQueue.Source> unfenced = new ArrayList<>();
+
+    /// The last queue pair was given up because the peer did not answer, and nothing has completed
+    /// since.
+    private boolean unanswered;
 
     /// A notification was asked for since events were last taken: they would pile up.
     private boolean asked;
@@ -86,12 +74,11 @@ final class NicQueue {
     private volatile long owedSince;
 
     /// @param index which of the link's it is
-    /// @param arena for its requests
-    NicQueue(VerbsWindows owner, int index, Arena arena) {
+    /// @param arena for its requests; stays until [#close] has returned
+    NicQueue(ActivePairs owner, int index, Arena arena) {
         this.owner = owner;
         this.index = index;
-        this.requests = arena.allocate((long) SendRequest.BYTES * REQUESTS, 64).address();
-        this.sges = arena.allocate((long) Sge.BYTES * REQUESTS, 64).address();
+        this.batches = new NicBatches(arena);
         this.completions = arena.allocate((long) WorkCompletion.BYTES * COMPLETIONS, 64).address();
     }
 
@@ -102,103 +89,78 @@ final class NicQueue {
     // --- work -----------------------------------------------------------------------------------
 
     void post(NicWork work, boolean read, long bytes) {
-        NicWork over;
+        NicWork ended;
         synchronized (this) {
             work.begin(read, bytes);
-            if (state == State.CLOSED) {
-                work.fail(WorkQueue.End.LOST, null);
+            if (closed) {
+                work.fail(End.LOST, null);
                 settle(work);
             } else {
-                enqueue(work);
+                await(work);
                 pump();
             }
-            over = takeEnded();
+            ended = over.takeAll();
         }
-        tell(over);
+        tell(ended);
     }
 
-    void stop(NicWork work, boolean abort) {
-        NicWork over;
+    /// @param cutOff whether what is under way does not complete
+    void stop(NicWork work, boolean cutOff) {
+        NicWork ended;
         synchronized (this) {
             if (!work.active) {
                 return;
             }
             work.stopped = true;
-            if (work.waiting) {
-                remove(work);
-            }
-            if (abort && work.underWay > 0) {
-                work.aborted = true;
-                if (state == State.READY) {
-                    breakOff();
-                } else if (state == State.NONE) {
-                    drop(false); // the queue pair is gone already
+            leave(work);
+            if (cutOff && work.underWay > 0) {
+                work.cutOff = true;
+                switch (state) {
+                    case READY -> breakOff();
+                    case NONE -> dropCutOff(); // its queue pair is gone already
+                    case BROKEN, ENDING, GIVEN_UP -> {} // as soon as that is gone
                 }
             }
             settle(work);
-            over = takeEnded();
+            ended = over.takeAll();
         }
-        tell(over);
+        tell(ended);
     }
 
-    private void enqueue(NicWork work) {
+    private void await(NicWork work) {
         work.waiting = true;
-        work.next = null;
-        NicWork before = last;
-        if (before == null) {
-            first = work;
-        } else {
-            before.next = work;
-        }
-        last = work;
+        waiting.add(work);
     }
 
-    private void remove(NicWork work) {
-        NicWork before = null;
-        for (NicWork at = first; at != null; before = at, at = at.next) {
-            if (at == work) {
-                if (before == null) {
-                    first = work.next;
-                } else {
-                    before.next = work.next;
-                }
-                if (last == work) {
-                    last = before;
-                }
-                break;
-            }
+    private void leave(NicWork work) {
+        if (work.waiting) {
+            work.waiting = false;
+            waiting.remove(work);
         }
-        work.next = null;
-        work.waiting = false;
     }
 
     /// Ends work of which nothing is under way and nothing more will be.
     private void settle(NicWork work) {
         if (work.active && !work.waiting && work.isOver()) {
-            work.active = false;
-            work.next = ended;
-            ended = work;
-            if (!work.read && work.end() == WorkQueue.End.ABORTED) {
-                List<WorkQueue.Source> more = new ArrayList<>(unfenced);
-                more.add(work.source);
-                unfenced = more;
+            work.finish();
+            over.add(work);
+            if (!work.read && work.end() == End.ABORTED) {
+                unfenced.add(work.source);
             }
         }
     }
 
-    private @Nullable NicWork takeEnded() {
-        NicWork over = ended;
-        ended = null;
-        return over;
-    }
-
     /// Without the monitor: who is told may post the work again at once.
-    private static void tell(@Nullable NicWork over) {
-        NicWork work = over;
+    private static void tell(@Nullable NicWork ended) {
+        NicWork work = ended;
         while (work != null) {
             NicWork after = work.next;
             work.next = null;
-            work.source.ended(work.end(), work.why);
+            try {
+                work.source.ended(work.end(), work.why());
+            } catch (RuntimeException e) {
+                Log.error("the end of a transfer by a NIC could not be told", e);
+            }
             work = after;
         }
     }
@@ -208,83 +170,30 @@ final class NicQueue {
     /// Posts batches as long as there are room and work, of each work in turn.
     private void pump() {
         NicWork work;
-        while (state == State.READY && (work = first) != null && hasRoom()) {
-            remove(work);
-            QueuePair to = pair;
-            int count = to == null ? 0 : cut(work, to);
-            if (work.failure == null && !work.exhausted) {
-                enqueue(work);
+        QueuePair to = pair;
+        while (state == State.READY
+                && to != null
+                && batches.hasRoom()
+                && (work = waiting.poll()) != null) {
+            work.waiting = false;
+            if (batches.add(work, to.inline())) {
+                work.underWay++;
+                if (owedSince == 0) {
+                    owedSince = System.nanoTime();
+                }
+                post(batches.end() - 1, to);
             }
-            if (count > 0 && to != null) {
-                post(work, count, to);
+            if (!work.hasFailed() && !work.exhausted) {
+                await(work);
             }
             settle(work);
         }
     }
 
-    private boolean hasRoom() {
-        return endBatch - firstBatch < BATCHES
-                && endRequest - firstRequest < REQUESTS
-                && bytesUnderWay < WINDOW_BYTES;
-    }
-
-    /// Fills the next requests.
-    ///
-    /// @return how many
-    private int cut(NicWork work, QueuePair to) {
-        int most = (int) Math.min(BATCH, REQUESTS - (endRequest - firstRequest));
-        int count = 0;
-        int bytes = 0;
-        int opcode = work.read ? SendRequest.IBV_WR_RDMA_READ : SendRequest.IBV_WR_RDMA_WRITE;
-        long before = 0;
-        while (count < most && bytes < BATCH_BYTES) {
-            int n = work.cut(BATCH_BYTES - bytes);
-            if (n == 0) {
-                break;
-            }
-            int at = (int) ((endRequest + count) % REQUESTS);
-            long wr = requests + (long) SendRequest.BYTES * at;
-            long sge = sges + (long) Sge.BYTES * at;
-            Sge.set(sge, work.localAddress, n, work.localKey);
-            boolean inline = !work.read && n <= to.inline();
-            SendRequest.set(wr, endBatch, opcode, inline ? SendRequest.IBV_SEND_INLINE : 0, sge, 1);
-            SendRequest.remote(wr, work.remoteAddress, work.remoteKey);
-            if (before != 0) {
-                SendRequest.next(before, wr);
-            }
-            before = wr;
-            count++;
-            bytes += n;
-        }
-        if (before != 0) {
-            SendRequest.addFlags(before, SendRequest.IBV_SEND_SIGNALED);
-        }
-        int place = (int) (endBatch % BATCHES);
-        batchBytes[place] = bytes;
-        return count;
-    }
-
-    /// Posts the batch that was cut.
-    private void post(NicWork work, int count, QueuePair to) {
-        int place = (int) (endBatch % BATCHES);
-        works[place] = work;
-        firstRequests[place] = endRequest;
-        batchRequests[place] = count;
-        work.underWay++;
-        bytesUnderWay += batchBytes[place];
-        if (firstBatch == endBatch) {
-            owedSince = System.nanoTime();
-        }
-        endBatch++;
-        endRequest += count;
-        post(place, to);
-    }
-
-    private void post(int place, QueuePair to) {
-        int at = (int) (firstRequests[place] % REQUESTS);
-        int error = to.postSend(requests + (long) SendRequest.BYTES * at);
+    private void post(long batch, QueuePair to) {
+        int error = to.postSend(batches.address(batch));
         if (error != 0) {
-            owner.fail("ibv_post_send failed: " + Errno.describe(error));
+            giveUp("ibv_post_send failed: " + Errno.describe(error));
         }
     }
 
@@ -298,17 +207,15 @@ final class NicQueue {
             return false;
         }
         boolean any = false;
-        NicWork over;
+        NicWork ended;
         synchronized (this) {
             QueuePair from = pair;
-            while (state == State.READY && from != null && firstBatch < endBatch) {
+            while (state == State.READY && from != null && !batches.isEmpty()) {
                 int n = from.poll(COMPLETIONS, completions);
-                String broken = from.failure(); // the device may tell more than a completion
-                if (n < 0 || broken != null) {
-                    owner.fail(
-                            broken != null ? broken : "ibv_poll_cq failed: " + Errno.describe(n));
-                    break;
+                if (n < 0) {
+                    giveUp("ibv_poll_cq failed: " + Errno.describe(n));
                 }
+                look(from); // the device may tell more than a completion
                 for (int i = 0; i < n && state == State.READY; i++) {
                     take(completions + (long) WorkCompletion.BYTES * i);
                 }
@@ -320,38 +227,53 @@ final class NicQueue {
             if (any) {
                 pump();
             }
-            over = takeEnded();
+            ended = over.takeAll();
         }
-        tell(over);
+        tell(ended);
         return any;
     }
 
     private void take(long wc) {
-        long id = WorkCompletion.id(wc);
+        long batch = WorkCompletion.id(wc);
         int status = WorkCompletion.status(wc);
-        if (id < firstBatch || id >= endBatch) {
-            owner.fail("a completion of batch %d, which is not under way".formatted(id));
-            return;
-        }
-        if (status != WorkCompletion.IBV_WC_SUCCESS) {
+        if (!batches.contains(batch)) {
+            giveUp("a completion of batch %d, which is not under way".formatted(batch));
+        } else if (status == WorkCompletion.IBV_WC_SUCCESS) {
+            unanswered = false;
+            // In order: those before it have completed too.
+            while (batches.first() <= batch) {
+                removeFirst();
+            }
+            passDisowned();
+        } else {
             String reason =
                     "%s (status %d, vendor's error %d)"
                             .formatted(
                                     WorkCompletion.text(status),
                                     status,
                                     WorkCompletion.vendorError(wc));
-            if (isOfRequest(status)) {
-                failed((int) (id % BATCHES), reason);
-            } else {
-                owner.fail(reason);
+            failed(batch, status, reason);
+        }
+    }
+
+    /// The first batch that did not succeed; those behind it have not been carried out.
+    private void failed(long batch, int status, String reason) {
+        if (isOfRequest(status)) {
+            unanswered = false;
+            NicWork work = batches.work(batch);
+            if (work != null) {
+                work.fail(End.FAILED, reason);
+                leave(work);
             }
-            return;
+            breakOff();
+        } else if (status == WorkCompletion.IBV_WC_RETRY_EXC_ERR && !unanswered) {
+            // Perhaps the peer has refused a request, and its word was lost: with a queue pair that
+            // leads somewhere it says so again.
+            unanswered = true;
+            breakOff();
+        } else {
+            giveUp(reason);
         }
-        // In order: those before it have completed too.
-        while (firstBatch <= id) {
-            completed((int) (firstBatch % BATCHES));
-        }
-        passDropped();
     }
 
     /// Whether a status tells of what a request asked for, not of the link.
@@ -367,147 +289,168 @@ final class NicQueue {
         };
     }
 
-    /// Passes over batches that were dropped, of which no completion tells.
-    private void passDropped() {
-        while (firstBatch < endBatch && works[(int) (firstBatch % BATCHES)] == null) {
-            completed((int) (firstBatch % BATCHES));
-        }
-        owedSince = firstBatch == endBatch ? 0 : System.nanoTime();
-    }
-
     /// The oldest batch is over.
-    private void completed(int place) {
-        NicWork work = works[place];
-        works[place] = null;
-        firstBatch++;
-        firstRequest += batchRequests[place];
-        bytesUnderWay -= batchBytes[place];
+    private void removeFirst() {
+        NicWork work = batches.removeFirst();
         if (work != null) {
             work.underWay--;
             settle(work);
         }
     }
 
-    /// A batch failed: its work does, and the queue pair is of no use any more.
-    private void failed(int place, String reason) {
-        NicWork work = works[place];
-        if (work != null) {
-            work.fail(WorkQueue.End.FAILED, reason);
-            if (work.waiting) {
-                remove(work);
-            }
+    /// Removes what nobody wants any more and was not posted again: no completion tells of it.
+    private void passDisowned() {
+        while (!batches.isEmpty() && batches.work(batches.first()) == null) {
+            removeFirst();
         }
-        breakOff();
+        owedSince = batches.isEmpty() ? 0 : System.nanoTime();
     }
+
+    // --- the queue pair's life ------------------------------------------------------------------
 
     private void breakOff() {
         state = State.BROKEN;
         owner.recover(this);
     }
 
-    // --- the queue pair's life ------------------------------------------------------------------
+    private void giveUp(String reason) {
+        state = State.GIVEN_UP;
+        owner.fail(reason);
+    }
 
-    /// @return the queue pair that is to be ended, or null; nothing is posted to it any more
-    synchronized @Nullable QueuePair broken() {
+    /// Gives up when the queue pair is known to be of no use, by what the device has told or by a
+    /// call that has failed: no completion may say so.
+    private void look(QueuePair which) {
+        String why = which.failure();
+        if (why != null && state == State.READY) {
+            giveUp(why);
+        }
+    }
+
+    /// @return the queue pair that is to be ended, and [#ended] told then; or null
+    synchronized @Nullable QueuePair takeBroken() {
+        return state == State.BROKEN ? takePair() : null;
+    }
+
+    private @Nullable QueuePair takePair() {
         QueuePair old = pair;
         pair = null;
+        state = State.ENDING;
         return old;
     }
 
     /// The queue pair is gone: nothing of local memory is touched any more. Work that was cut off
     /// ends; the rest waits for [#ready], that which failed too, since only then is known why.
-    void recovered() {
-        NicWork over;
+    void ended() {
+        NicWork ended;
         synchronized (this) {
-            if (state == State.BROKEN) {
-                state = State.NONE;
-            }
+            state = State.NONE;
             owedSince = 0; // by the peer's program now, which may be stopped
-            drop(false);
-            over = takeEnded();
+            if (closed) {
+                loseAll();
+            } else {
+                dropCutOff();
+            }
+            ended = over.takeAll();
         }
-        tell(over);
+        tell(ended);
     }
 
-    /// Forgets batches of work that has been aborted, or of all that has failed.
-    private void drop(boolean failedToo) {
-        for (long batch = firstBatch; batch < endBatch; batch++) {
-            int place = (int) (batch % BATCHES);
-            NicWork work = works[place];
-            if (work != null && (work.aborted || (failedToo && work.failure != null))) {
-                works[place] = null;
-                work.underWay--;
-                work.fail(WorkQueue.End.ABORTED, null);
-                settle(work);
+    /// The queue pair could not be destroyed: none may follow, since both could write.
+    void stuck() {
+        synchronized (this) {
+            closed = true;
+        }
+        ended();
+    }
+
+    private void dropCutOff() {
+        for (long batch = batches.first(); batch < batches.end(); batch++) {
+            NicWork work = batches.work(batch);
+            if (work != null && work.cutOff) {
+                work.fail(End.ABORTED, null);
+                drop(batch, work);
             }
         }
+    }
+
+    /// The peer has ended its half of the queue pair: nothing of it arrives there any more.
+    private void dropFailed() {
+        for (long batch = batches.first(); batch < batches.end(); batch++) {
+            NicWork work = batches.work(batch);
+            if (work != null && work.hasFailed()) {
+                drop(batch, work);
+            }
+        }
+    }
+
+    private void drop(long batch, NicWork work) {
+        batches.disown(batch);
+        work.underWay--;
+        settle(work);
     }
 
     /// A fresh queue pair leads to the peer, who has ended the one before: posts again what was
-    /// under way, and goes on.
-    ///
-    /// @return false when the queue was closed meanwhile: the queue pair stays the caller's
-    boolean ready(QueuePair fresh) {
-        NicWork over;
+    /// under way, and goes on. Not after [#close].
+    void ready(QueuePair fresh) {
+        NicWork ended;
         List<WorkQueue.Source> fenced;
         synchronized (this) {
-            if (state == State.CLOSED) {
-                return false;
-            }
             state = State.READY;
             pair = fresh;
-            drop(true);
-            passDropped();
+            dropFailed();
+            passDisowned();
             // The lane may be parked, which asked the queue pair before.
             asked = true;
-            if (!fresh.requestNotification()) {
-                owner.fail(String.valueOf(fresh.failure()));
-            }
-            for (long batch = firstBatch; batch < endBatch && state == State.READY; batch++) {
-                if (works[(int) (batch % BATCHES)] != null) {
-                    post((int) (batch % BATCHES), fresh);
+            boolean unused = fresh.requestNotification();
+            look(fresh);
+            for (long batch = batches.first();
+                    batch < batches.end() && state == State.READY;
+                    batch++) {
+                if (batches.work(batch) != null) {
+                    post(batch, fresh);
                 }
             }
             pump();
-            over = takeEnded();
+            ended = over.takeAll();
             fenced = unfenced;
-            unfenced = List.of();
+            unfenced = new ArrayList<>(); // rarely: the others are told without the monitor
         }
-        tell(over);
+        tell(ended);
         fenced.forEach(WorkQueue.Source::fenced);
-        return true;
     }
 
-    /// Ends the queue pair, and then all work: the link is gone.
+    /// The link is gone: ends the queue pair, and then all work, unless somebody else is ending it,
+    /// who ends the work too.
     void close() {
         QueuePair old;
         synchronized (this) {
-            state = State.CLOSED;
-            old = pair;
-            pair = null;
+            closed = true;
+            if (state == State.ENDING) {
+                return;
+            }
+            old = takePair();
         }
         if (old != null) {
             boolean unused = old.close();
         }
-        NicWork over;
-        synchronized (this) {
-            while (firstBatch < endBatch) {
-                NicWork work = works[(int) (firstBatch % BATCHES)];
-                if (work != null) {
-                    work.fail(WorkQueue.End.LOST, null);
-                }
-                completed((int) (firstBatch % BATCHES));
+        ended();
+    }
+
+    private void loseAll() {
+        while (!batches.isEmpty()) {
+            NicWork work = batches.work(batches.first());
+            if (work != null) {
+                work.fail(End.LOST, null);
             }
-            NicWork work;
-            while ((work = first) != null) {
-                remove(work);
-                work.fail(WorkQueue.End.LOST, null);
-                settle(work);
-            }
-            owedSince = 0;
-            over = takeEnded();
+            removeFirst();
         }
-        tell(over);
+        NicWork work;
+        while ((work = waiting.poll()) != null) {
+            work.waiting = false;
+            work.fail(End.LOST, null);
+            settle(work);
+        }
     }
 
     // --- waiting --------------------------------------------------------------------------------
@@ -516,19 +459,22 @@ final class NicQueue {
     ///
     /// @return false when there was something
     boolean park() {
-        QueuePair from;
         synchronized (this) {
-            from = state == State.READY ? pair : null;
-            if (from != null && asked) {
+            QueuePair from = state == State.READY ? pair : null;
+            if (from == null) {
+                return true;
+            }
+            if (asked) {
                 from.takeEvents();
             }
             asked = true;
-            if (from != null && !from.requestNotification()) {
-                owner.fail(String.valueOf(from.failure()));
+            boolean unused = from.requestNotification();
+            look(from);
+            if (state != State.READY) {
                 return false;
             }
         }
-        return from == null || !poll();
+        return !poll();
     }
 
     synchronized void takeEvents() {
@@ -536,6 +482,7 @@ final class NicQueue {
         asked = false;
         if (from != null) {
             from.takeEvents();
+            look(from);
         }
     }
 

@@ -1,7 +1,11 @@
 package io.telpher.internal.transport.verbs;
 
+import io.telpher.internal.memory.Raw;
+import io.telpher.internal.observe.Log;
 import io.telpher.spi.LocalRegion;
 import io.telpher.spi.WorkQueue;
+import java.lang.foreign.MemorySegment;
+import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /// One source's work, on whichever [NicQueue] it was posted to. Everything but the calls of
@@ -9,7 +13,7 @@ import org.jspecify.annotations.Nullable;
 final class NicWork implements WorkQueue.Work {
     private final NicQueue small;
     private final NicQueue bulk;
-    private final Registrations memory;
+    private final Registrations registered;
     final WorkQueue.Source source;
 
     /// Where it was posted last. Written by whoever posts, before anybody else can know of it.
@@ -23,8 +27,8 @@ final class NicWork implements WorkQueue.Work {
     /// Nothing more is cut from it.
     boolean stopped;
 
-    /// What is under way is cut off.
-    boolean aborted;
+    /// What is under way does not complete.
+    boolean cutOff;
 
     /// Everything was cut.
     boolean exhausted;
@@ -35,10 +39,10 @@ final class NicWork implements WorkQueue.Work {
     /// It stands among those that wait to be cut.
     boolean waiting;
 
-    /// The first failure decides how it ends.
-    WorkQueue.@Nullable End failure;
+    /// The worst of what went wrong, or null.
+    private WorkQueue.@Nullable End failure;
 
-    @Nullable String why;
+    private @Nullable String why;
 
     /// The next of those that wait, or of those whose end has to be told.
     @Nullable NicWork next;
@@ -52,16 +56,16 @@ final class NicWork implements WorkQueue.Work {
     private long remoteOffset;
     private long localOffset;
 
-    // The range that was cut last.
-    long localAddress;
-    int localKey;
-    long remoteAddress;
-    int remoteKey;
+    /// The local memory of that piece.
+    private MemorySegment memory = MemorySegment.NULL;
 
-    NicWork(NicQueue small, NicQueue bulk, Registrations memory, WorkQueue.Source source) {
+    /// Length of the range that was cut last, which ends where the piece goes on.
+    private int range;
+
+    NicWork(NicQueue small, NicQueue bulk, Registrations registered, WorkQueue.Source source) {
         this.small = small;
         this.bulk = bulk;
-        this.memory = memory;
+        this.registered = registered;
         this.source = source;
         this.queue = small;
     }
@@ -89,48 +93,58 @@ final class NicWork implements WorkQueue.Work {
         toCut = bytes;
         active = true;
         stopped = false;
-        aborted = false;
+        cutOff = false;
         exhausted = false;
         underWay = 0;
         failure = null;
         why = null;
         left = 0;
-        window = null;
-        keys = null;
     }
 
+    /// It has ended: holds on to no memory.
+    void finish() {
+        active = false;
+        window = null;
+        keys = null;
+        memory = MemorySegment.NULL;
+    }
+
+    /// Notes what went wrong. Of several things the one counts after which least is known, as
+    /// [WorkQueue.End] lists them, since it says when local memory, or the peer's, is quiet.
     void fail(WorkQueue.End how, @Nullable String reason) {
-        if (failure == null) {
+        if (failure == null || how.compareTo(failure) > 0) {
             failure = how;
             why = reason;
         }
     }
 
-    /// Cuts the next range: its addresses and keys are then in the fields.
+    boolean hasFailed() {
+        return failure != null;
+    }
+
+    /// Cuts the next range.
     ///
     /// @param most bytes, at least 1
     /// @return its length, or 0 when there is none any more: exhausted, or failed
     int cut(int most) {
-        if (exhausted || (left == 0 && !nextPiece())) {
+        try {
+            if (exhausted || (left == 0 && !nextPiece())) {
+                return 0;
+            }
+        } catch (RuntimeException e) {
+            Log.error("a transfer by a NIC cannot be cut into pieces", e);
+            fail(WorkQueue.End.FAILED, "internal failure: " + e);
             return 0;
         }
-        VerbsWindow there = window;
-        RegionKeys here = keys;
-        if (there == null || here == null) {
-            throw new IllegalStateException("a piece without memory");
-        }
-        long n = Math.min(Math.min(left, most), here.leftInPiece(localOffset));
-        n = Math.min(n, there.leftInPiece(remoteOffset));
-        localAddress = here.address() + localOffset;
-        localKey = here.localKey(localOffset);
-        remoteAddress = there.address() + remoteOffset;
-        remoteKey = there.key(remoteOffset);
+        long n = Math.min(Math.min(left, most), here().leftInPiece(localOffset));
+        n = Math.min(n, there().leftInPiece(remoteOffset));
+        range = (int) n;
         left -= n;
         toCut -= n;
         exhausted = toCut == 0;
         localOffset += n;
         remoteOffset += n;
-        return (int) n;
+        return range;
     }
 
     private boolean nextPiece() {
@@ -139,18 +153,56 @@ final class NicWork implements WorkQueue.Work {
             return false;
         }
         LocalRegion region = source.region();
-        VerbsWindow there = source.window() instanceof VerbsWindow open ? open : null;
-        RegionKeys here = memory.find(region.index(), region.generation());
-        if (there == null || there.isClosed() || here == null) {
+        window = source.window() instanceof VerbsWindow open ? open : null;
+        keys = registered.find(region.index(), region.generation());
+        memory = region.segment();
+        if (window == null || window.isClosed() || keys == null || !memory.scope().isAlive()) {
             fail(WorkQueue.End.STALE, null); // it was closed since the work was posted
             return false;
         }
-        window = there;
-        keys = here;
         left = source.bytes();
         remoteOffset = source.remoteOffset();
         localOffset = source.localOffset();
         return true;
+    }
+
+    private RegionKeys here() {
+        return Objects.requireNonNull(keys);
+    }
+
+    private VerbsWindow there() {
+        return Objects.requireNonNull(window);
+    }
+
+    // --- the range that was cut last ------------------------------------------------------------
+
+    long localAddress() {
+        return here().address() + localOffset - range;
+    }
+
+    int localKey() {
+        return here().localKey(localOffset - range);
+    }
+
+    long remoteAddress() {
+        return there().address() + remoteOffset - range;
+    }
+
+    int remoteKey() {
+        return there().key(remoteOffset - range);
+    }
+
+    /// Copies its bytes out of local memory.
+    ///
+    /// @return false when that is gone: the work has failed
+    boolean copyTo(long address) {
+        try {
+            MemorySegment.copy(memory, localOffset - range, Raw.ALL, address, range);
+            return true;
+        } catch (IllegalStateException e) {
+            fail(WorkQueue.End.STALE, null); // its arena was closed
+            return false;
+        }
     }
 
     /// Whether nothing of it is under way and nothing more will be.
@@ -165,5 +217,10 @@ final class NicWork implements WorkQueue.Work {
         }
         // Also when it was stopped: everything has completed.
         return exhausted ? WorkQueue.End.DONE : WorkQueue.End.STOPPED;
+    }
+
+    /// @return why it failed, for people, or null
+    @Nullable String why() {
+        return why;
     }
 }

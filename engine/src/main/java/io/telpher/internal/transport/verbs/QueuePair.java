@@ -58,6 +58,7 @@ final class QueuePair {
     ///
     /// @throws TelpherException.NativeFailure when a verb fails
     /// @throws TelpherException.Unsupported when the device's queues are too short
+    /// @throws TelpherException.Closed when the endpoint has let go of the device
     QueuePair(Device device, Rail rail, IbSettings settings, Shape shape) {
         this.provider = device.provider();
         this.device = device;
@@ -78,6 +79,7 @@ final class QueuePair {
                                     completions));
         }
         boolean made = false;
+        device.retain();
         alarm = EventFd.create();
         try {
             if (alarm < 0) {
@@ -225,11 +227,19 @@ final class QueuePair {
         return failure.get();
     }
 
-    /// After this nothing of the process's memory is touched on its behalf, unless something could
-    /// not be destroyed: that is told, and keeps what it uses.
+    /// Ends it; once. What cannot be destroyed is told, and keeps what it uses.
     ///
-    /// @return whether all of it is gone
+    /// @return whether the queue pair is gone: then nothing of the process's memory is touched on
+    ///     its behalf any more, and nothing that the peer sends arrives
     boolean close() {
+        try {
+            return destroy();
+        } finally {
+            device.release();
+        }
+    }
+
+    private boolean destroy() {
         device.forget(this);
         if (alarm >= 0) {
             Descriptors.close(alarm);
@@ -246,10 +256,13 @@ final class QueuePair {
         if (cq != 0) {
             provider.takeEvents(channel); // those that are not acknowledged would be waited for
             if (!device.ended("ibv_destroy_cq", provider.destroyCq(cq))) {
-                return false;
+                return true;
             }
         }
-        return channel == 0
-                || device.ended("ibv_destroy_comp_channel", provider.destroyChannel(channel));
+        if (channel != 0) {
+            boolean unused =
+                    device.ended("ibv_destroy_comp_channel", provider.destroyChannel(channel));
+        }
+        return true;
     }
 }

@@ -2,14 +2,12 @@ package io.telpher.internal.transport.verbs;
 
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
-import io.telpher.internal.ffi.verbs.VerbsMemory;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.EndpointContext;
 import io.telpher.spi.LocalRegion;
 import io.telpher.spi.Window;
 import io.telpher.spi.Windows;
 import io.telpher.spi.WorkQueue;
-import java.lang.foreign.Arena;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -20,36 +18,21 @@ import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 import java.util.function.IntConsumer;
-import org.jspecify.annotations.Nullable;
 
-/// One-sided transfers over one link: asks the peer where its regions are, and has the queue pairs
-/// of this side's requests, made with the first region that is opened and made anew after an error.
-/// The peer's half of each is in its [WindowTargets], as this side's are in `targets`.
+/// One-sided transfers over one link: asks the peer where its regions are, and has the queues of
+/// this side's requests, made with the first region that is opened. The peer's half of each queue
+/// pair is in its [WindowTargets], as this side's are in `targets`.
 ///
-/// Thread-safe. What blocks runs on the control executor, under `life`.
+/// Thread-safe. What blocks runs on the control executor.
 final class VerbsWindows implements Windows, WorkQueue, ControlStream.Handler {
-    /// Queue pairs for each direction: one for small work, one for large.
-    static final int QUEUES = 2;
-
-    /// Inline: what is small enough that the device need not fetch it.
-    private static final QueuePair.Shape SHAPE =
-            new QueuePair.Shape(
-                    "a queue of one-sided transfers",
-                    NicQueue.REQUESTS,
-                    1,
-                    128,
-                    VerbsMemory.IBV_ACCESS_LOCAL_WRITE);
-
     private final EndpointContext endpoint;
     private final Registrations memory;
     private final Rail rail;
-    private final IbSettings settings;
     private final Offer peer;
     private final ControlStream control;
     private final WindowTargets targets;
-    private final Consumer<String> failing;
+    private final ActivePairs pairs;
     private final Consumer<VerbsWindows> ended;
-    private final Arena arena = Arena.ofShared();
     private final AtomicLong ids = new AtomicLong();
     private final Map<Long, Asked> asked = new ConcurrentHashMap<>();
 
@@ -59,25 +42,10 @@ final class VerbsWindows implements Windows, WorkQueue, ControlStream.Handler {
     /// By [WindowTargets#name]; guarded by itself.
     private final Map<Long, VerbsWindow> windows = new HashMap<>();
 
-    /// Held while queue pairs are made and ended, which blocks.
-    private final Object life = new Object();
-
-    /// Empty until the first region is opened; written under `life`.
-    private volatile NicQueue[] queues = {};
-
-    /// Whether all queues have had a queue pair, or why there is none.
-    private final CompletableFuture<Void> started = new CompletableFuture<>();
-
-    // Guarded by `life`.
-    private final @Nullable QueuePair[] offered = new QueuePair[QUEUES];
-    private int accepted;
-    private boolean closed;
-
     /// Why the peer could not let a region be reached, last; for people.
     private volatile String refusal = "";
 
-    /// Makes completions wake whoever waits for the lane.
-    private volatile IntConsumer watch = descriptor -> {};
+    private volatile boolean closed;
 
     /// @param peer what the peer has said of its port
     /// @param failing told why the link is of no use any more
@@ -94,12 +62,12 @@ final class VerbsWindows implements Windows, WorkQueue, ControlStream.Handler {
         this.endpoint = endpoint;
         this.memory = memory;
         this.rail = rail;
-        this.settings = settings;
         this.peer = peer;
         this.control = control;
-        this.failing = failing;
         this.ended = ended;
         this.targets = new WindowTargets(endpoint, memory, rail, settings, peer, control);
+        this.pairs =
+                new ActivePairs(endpoint, memory.device(), rail, settings, peer, control, failing);
         control.handle(this);
     }
 
@@ -111,16 +79,14 @@ final class VerbsWindows implements Windows, WorkQueue, ControlStream.Handler {
 
     @Override
     public Window open(RemoteMemory remote, Deadline deadline) {
-        start();
-        await(started, deadline, "a queue pair for " + remote);
+        pairs.start();
+        await(pairs.started(), deadline, "a queue pair for " + remote);
         long id = ids.incrementAndGet();
         CompletableFuture<Window> answer = new CompletableFuture<>();
         asked.put(id, new Asked(WindowTargets.name(remote.region(), remote.generation()), answer));
         try {
-            synchronized (life) {
-                if (closed) {
-                    throw new TelpherException.Closed(rail + ": the link is closed");
-                }
+            if (closed) { // or else whoever closes finds the question
+                throw new TelpherException.Closed(rail + ": the link is closed");
             }
             control.send(
                     new ControlMessage.Resolve(
@@ -151,7 +117,7 @@ final class VerbsWindows implements Windows, WorkQueue, ControlStream.Handler {
         switch (message) {
             case ControlMessage.Resolve m -> endpoint.control().execute(() -> targets.resolve(m));
             case ControlMessage.Offered m -> endpoint.control().execute(() -> targets.accept(m));
-            case ControlMessage.Accepted m -> endpoint.control().execute(() -> accepted(m));
+            case ControlMessage.Accepted m -> endpoint.control().execute(() -> pairs.accepted(m));
             case ControlMessage.Resolved m -> resolved(m);
             case ControlMessage.Revoked m -> revoked(m);
         }
@@ -237,124 +203,20 @@ final class VerbsWindows implements Windows, WorkQueue, ControlStream.Handler {
 
     @Override
     public Work work(Source source) {
-        NicQueue[] all = queues;
+        NicQueue[] all = pairs.queues();
         return new NicWork(all[0], all[1], memory, source);
-    }
-
-    // --- queue pairs ----------------------------------------------------------------------------
-
-    private void start() {
-        synchronized (life) {
-            if (closed || queues.length > 0) {
-                return;
-            }
-            NicQueue[] all = new NicQueue[QUEUES];
-            for (int i = 0; i < QUEUES; i++) {
-                all[i] = new NicQueue(this, i, arena);
-            }
-            queues = all;
-            try {
-                for (int i = 0; i < QUEUES; i++) {
-                    offer(i);
-                }
-            } catch (TelpherException e) {
-                started.completeExceptionally(unusable(e));
-            }
-        }
-    }
-
-    private TelpherException unusable(TelpherException e) {
-        return new TelpherException.Unsupported(rail + ": " + e.getMessage());
-    }
-
-    /// Makes a queue pair and tells the peer of it. Under `life`.
-    private void offer(int index) {
-        QueuePair fresh = new QueuePair(memory.device(), rail, settings, SHAPE);
-        offered[index] = fresh;
-        control.send(
-                new ControlMessage.Offered(
-                        index, fresh.number(), fresh.psn(), WindowTargets.reads(memory.device())));
-    }
-
-    /// The peer has a queue pair for one of this side's, or none.
-    private void accepted(ControlMessage.Accepted answer) {
-        synchronized (life) {
-            QueuePair fresh = offered[answer.index()];
-            if (closed || fresh == null || fresh.number() != answer.offered()) {
-                return; // of another one
-            }
-            offered[answer.index()] = null;
-            boolean used = false;
-            try {
-                if (answer.status() != ControlMessage.Status.GOOD) {
-                    throw new TelpherException.Unsupported("the peer says: " + answer.reason());
-                }
-                int most = WindowTargets.reads(memory.device());
-                fresh.connect(
-                        peer.with(answer.number(), answer.packet()),
-                        Math.clamp(answer.reads(), 1, most));
-                watch.accept(fresh.descriptor());
-                watch.accept(fresh.alarm());
-                used = queues[answer.index()].ready(fresh);
-                if (++accepted == QUEUES) {
-                    started.complete(null);
-                }
-            } catch (TelpherException e) {
-                if (started.isDone() && !started.isCompletedExceptionally()) {
-                    fail(String.valueOf(e.getMessage()));
-                } else {
-                    started.completeExceptionally(unusable(e));
-                }
-            } finally {
-                if (!used) {
-                    boolean unused = fresh.close();
-                }
-            }
-        }
-    }
-
-    /// A queue's queue pair is of no use any more: makes another one.
-    void recover(NicQueue queue) {
-        endpoint.control()
-                .execute(
-                        () -> {
-                            synchronized (life) {
-                                if (!closed) {
-                                    renew(queue);
-                                }
-                            }
-                        });
-    }
-
-    private void renew(NicQueue queue) {
-        QueuePair old = queue.broken();
-        if (old != null) {
-            boolean unused = old.close();
-        }
-        queue.recovered();
-        try {
-            offer(queue.index());
-        } catch (TelpherException e) {
-            fail(String.valueOf(e.getMessage()));
-        }
-    }
-
-    /// The link is of no use any more: its lane ends, and the peer gives it up too. Under `life`,
-    /// or the monitor of a queue that is not closed.
-    void fail(String reason) {
-        failing.accept("one-sided transfers: " + reason);
     }
 
     // --- the lane -------------------------------------------------------------------------------
 
     /// @param descriptors gets the descriptor of each queue pair's completions
     void watch(IntConsumer descriptors) {
-        watch = descriptors;
+        pairs.watch(descriptors);
     }
 
     /// Takes completions.
     void poll() {
-        for (NicQueue queue : queues) {
+        for (NicQueue queue : pairs.queues()) {
             boolean unused = queue.poll();
         }
     }
@@ -362,14 +224,14 @@ final class VerbsWindows implements Windows, WorkQueue, ControlStream.Handler {
     /// @return false when there was something
     boolean park() {
         boolean quiet = true;
-        for (NicQueue queue : queues) {
+        for (NicQueue queue : pairs.queues()) {
             quiet &= queue.park();
         }
         return quiet;
     }
 
     void unpark() {
-        for (NicQueue queue : queues) {
+        for (NicQueue queue : pairs.queues()) {
             queue.takeEvents();
         }
     }
@@ -377,41 +239,38 @@ final class VerbsWindows implements Windows, WorkQueue, ControlStream.Handler {
     /// @return nanoseconds for which the link owes the end of what was posted
     long silence() {
         long silence = 0;
-        for (NicQueue queue : queues) {
+        for (NicQueue queue : pairs.queues()) {
             silence = Math.max(silence, queue.silence());
         }
         return silence;
     }
 
-    /// Ends everything, both ways: nothing of this side's memory is touched over this link any
-    /// more. With the lane, which the engine closes first; harmless when it was done.
+    /// Ends everything, both ways. With the lane, which the engine closes first; harmless when it
+    /// was done.
+    ///
+    /// @throws TelpherException.Unsupported when a queue pair could not be destroyed: what
+    ///     the peer sends may still arrive
     @Override
     public void close() {
-        synchronized (life) {
+        synchronized (this) {
             if (closed) {
                 return;
             }
             closed = true;
-            targets.close();
-            for (NicQueue queue : queues) {
-                queue.close();
-            }
-            for (int i = 0; i < QUEUES; i++) {
-                QueuePair fresh = offered[i];
-                if (fresh != null) {
-                    offered[i] = null;
-                    boolean unused = fresh.close();
-                }
-            }
-            arena.close();
         }
+        boolean quiet = targets.close();
+        pairs.close();
         ended.accept(this);
         TelpherException over = new TelpherException.Closed(rail + ": the link is closed");
-        boolean unused = started.completeExceptionally(over);
         asked.values().forEach(question -> question.answer().completeExceptionally(over));
         synchronized (windows) {
             windows.values().forEach(VerbsWindow::end);
             windows.clear();
+        }
+        if (!quiet) {
+            throw new TelpherException.Unsupported(
+                    "%s: a queue pair could not be destroyed: what %s writes may still arrive"
+                            .formatted(rail, Rail.text(peer.gid())));
         }
     }
 

@@ -36,9 +36,12 @@ final class WindowTargets {
     /// Regions that the peer was told of: it hears when they close. Guarded by itself.
     private final Set<Long> told = new HashSet<>();
 
-    // Guarded by this, which is held while verbs block.
-    private final @Nullable QueuePair[] pairs = new QueuePair[VerbsWindows.QUEUES];
+    // Guarded by this, which is held while queue pairs are ended, and not while one connects.
+    private final @Nullable QueuePair[] pairs = new QueuePair[ActivePairs.COUNT];
     private boolean closed;
+
+    /// A queue pair could not be destroyed.
+    private boolean stuck;
 
     WindowTargets(
             EndpointContext endpoint,
@@ -147,36 +150,56 @@ final class WindowTargets {
     }
 
     /// The peer offers a queue pair. The one before ends first: what was on its way to it never
-    /// arrives.
-    synchronized void accept(ControlMessage.Offered offered) {
-        if (closed) {
-            return;
-        }
-        QueuePair old = pairs[offered.index()];
-        if (old != null) {
-            pairs[offered.index()] = null;
-            if (!old.close()) {
-                String why = "the queue pair before could not be ended";
-                answer(offered, ControlMessage.Status.FAILED, 0, 0, 0, why);
+    /// arrives. Blocks.
+    void accept(ControlMessage.Offered offered) {
+        synchronized (this) {
+            if (closed) {
+                return;
+            }
+            if (!end(offered.index())) {
+                refuse(offered, "the queue pair before could not be ended");
                 return;
             }
         }
-        int reads = Math.clamp(offered.reads(), 1, reads(memory.device()));
         QueuePair fresh = null;
+        boolean used = false;
         try {
+            int reads = Math.clamp(offered.reads(), 1, reads(memory.device()));
             fresh = new QueuePair(memory.device(), rail, settings, SHAPE);
             fresh.connect(peer.with(offered.number(), offered.packet()), reads);
+            used = use(offered, fresh, reads);
         } catch (TelpherException e) {
             Log.warning("a queue pair for one-sided transfers", e);
-            if (fresh != null) {
-                boolean unused = fresh.close();
+            refuse(offered, String.valueOf(e.getMessage()));
+        } finally {
+            if (!used && fresh != null) {
+                boolean unused = fresh.close(); // the peer has not heard of it
             }
-            String why = String.valueOf(e.getMessage());
-            answer(offered, ControlMessage.Status.FAILED, 0, 0, 0, why);
-            return;
+        }
+    }
+
+    /// @return false when this was closed meanwhile: the queue pair stays the caller's
+    private synchronized boolean use(ControlMessage.Offered offered, QueuePair fresh, int reads) {
+        if (closed || !end(offered.index())) {
+            return false;
         }
         pairs[offered.index()] = fresh;
         answer(offered, ControlMessage.Status.GOOD, fresh.number(), fresh.psn(), reads, "");
+        return true;
+    }
+
+    /// Under the monitor.
+    ///
+    /// @return false when what the peer sends to the queue pair may still arrive, for ever
+    private boolean end(int index) {
+        QueuePair old = pairs[index];
+        pairs[index] = null;
+        stuck |= old != null && !old.close();
+        return !stuck;
+    }
+
+    private void refuse(ControlMessage.Offered offered, String reason) {
+        answer(offered, ControlMessage.Status.FAILED, 0, 0, 0, reason);
     }
 
     private void answer(
@@ -191,15 +214,15 @@ final class WindowTargets {
                         offered.index(), offered.number(), status, number, packet, reads, reason));
     }
 
-    /// Nothing of the peer's arrives over this link any more.
-    synchronized void close() {
+    /// Ends all queue pairs, but for one that is being connected, which the peer has not heard of.
+    ///
+    /// @return whether nothing of the peer's arrives over this link any more
+    synchronized boolean close() {
         closed = true;
+        boolean quiet = true;
         for (int i = 0; i < pairs.length; i++) {
-            QueuePair pair = pairs[i];
-            if (pair != null) {
-                pairs[i] = null;
-                boolean unused = pair.close();
-            }
+            quiet &= end(i);
         }
+        return quiet;
     }
 }

@@ -39,7 +39,7 @@ class ControlMessageTest {
                                 5, Status.GOOD, 3, 0, -1, 4096, new int[] {1, 2}, ""),
                         new ControlMessage.Resolved(
                                 5, Status.GOOD, 3, 0, 100, 0, new int[] {1, 2}, ""),
-                        new ControlMessage.Offered(VerbsWindows.QUEUES, 5, 5, 1),
+                        new ControlMessage.Offered(ActivePairs.COUNT, 5, 5, 1),
                         new ControlMessage.Offered(0, 1 << 24, 5, 1),
                         new ControlMessage.Accepted(-1, 5, Status.GOOD, 5, 5, 1, ""))) {
             assertThat(ControlMessage.decode(message.encode())).as("%s", message).isNull();

@@ -65,15 +65,8 @@ class VerbsFaultsTest {
                     "ibv_close_device", Set.of(Context.class),
                     "ibv_dealloc_pd", Set.of(Context.class, Domain.class),
                     "ibv_dereg_mr", Set.of(Context.class, Domain.class, Region.class),
-                    "ibv_destroy_comp_channel",
-                            Set.of(Context.class, Domain.class, Region.class, Channel.class),
-                    "ibv_destroy_cq",
-                            Set.of(
-                                    Context.class,
-                                    Domain.class,
-                                    Region.class,
-                                    Channel.class,
-                                    Cq.class),
+                    "ibv_destroy_comp_channel", Set.of(Context.class, Domain.class, Channel.class),
+                    "ibv_destroy_cq", Set.of(Context.class, Domain.class, Channel.class, Cq.class),
                     "ibv_destroy_qp",
                             Set.of(
                                     Context.class,
@@ -126,12 +119,16 @@ class VerbsFaultsTest {
 
         /// @param theirs the provider of the side that is connected to
         Couple(List<String> paths, Provider theirs) {
+            this(paths, VERBS, theirs);
+        }
+
+        Couple(List<String> paths, Provider near, Provider far) {
             EndpointOptions options = OPTIONS.withPaths(paths);
-            here = FakeVerbs.open(options, VERBS);
+            here = FakeVerbs.open(options, near);
             boolean made = false;
             Endpoint other = null;
             try {
-                other = FakeVerbs.open(options, theirs);
+                other = FakeVerbs.open(options, far);
                 there = other;
                 Endpoint accepting = other;
                 CompletableFuture<Connection> incoming =

@@ -62,7 +62,7 @@ class VerbsWindowsTest {
     }
 
     /// Threads that still connect end later than their endpoint.
-    private static void awaitNothing() {
+    static void awaitNothing() {
         long end = System.nanoTime() + LIMIT.toNanos();
         while (!VERBS.left().isEmpty() && System.nanoTime() < end) {
             Thread.onSpinWait();
@@ -71,7 +71,7 @@ class VerbsWindowsTest {
     }
 
     /// A region on each side, whose bytes differ.
-    private record Regions(MemoryRegion here, MemoryRegion there) {
+    record Regions(MemoryRegion here, MemoryRegion there) {
         static Regions of(Couple couple, int bytes) {
             MemoryRegion a = couple.here.allocate(bytes, Access.READ_WRITE);
             MemoryRegion b = couple.there.allocate(bytes, Access.READ_WRITE);
@@ -100,23 +100,23 @@ class VerbsWindowsTest {
         }
     }
 
-    private static Transfer ended(Transfer transfer) {
+    static Transfer ended(Transfer transfer) {
         assertThat(transfer.await(LIMIT)).as("ends in time").isTrue();
         return transfer;
     }
 
-    private static void assertDone(Transfer transfer) {
+    static void assertDone(Transfer transfer) {
         assertThat(ended(transfer).state())
                 .as("%s", transfer.error())
                 .isEqualTo(TransferState.DONE);
     }
 
-    private static void assertByNic(Transfer transfer) {
+    static void assertByNic(Transfer transfer) {
         assertDone(transfer);
         assertThat(transfer.path()).isEqualTo("verbs");
     }
 
-    private static void assertAllLanesLive(Couple couple) {
+    static void assertAllLanesLive(Couple couple) {
         assertThat(couple.connection.metrics().lanes())
                 .allSatisfy(lane -> assertThat(lane.alive()).isTrue());
     }
@@ -214,7 +214,9 @@ class VerbsWindowsTest {
             Regions regions = Regions.of(couple, BYTES).opened(couple);
             regions.there().segment().fill((byte) 0);
             VERBS.failNextRequest(
-                    SendRequest.IBV_WR_RDMA_WRITE, WorkCompletion.IBV_WC_RETRY_EXC_ERR);
+                    SendRequest.IBV_WR_RDMA_WRITE,
+                    WorkCompletion.IBV_WC_RETRY_EXC_ERR,
+                    WorkCompletion.IBV_WC_RETRY_EXC_ERR);
             assertDone(regions.write(couple));
             regions.assertSame();
             assertThat(couple.connection.explain())

@@ -1,0 +1,247 @@
+package io.telpher.internal.transport.verbs;
+
+import io.telpher.TelpherException;
+import io.telpher.internal.ffi.verbs.VerbsMemory;
+import io.telpher.spi.EndpointContext;
+import java.lang.foreign.Arena;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.Consumer;
+import java.util.function.IntConsumer;
+import org.jspecify.annotations.Nullable;
+
+/// The queue pairs of this side's requests over one link, one for each [NicQueue]: offers each to
+/// the peer, connects it when the peer has its half, makes it anew after an error, and ends it.
+///
+/// Verbs run on the control executor and never under the monitor: connecting may wait for the
+/// network, and whoever closes must not wait for that. So a queue pair belongs to one at a time:
+/// the task that makes or connects it; `offered`, while the peer is asked; its queue; the task that
+/// ends it. A task that finds everything closed ends what it has in hand, to which nothing was
+/// posted. For one index there is one task at a time: an offer is followed by its answer, that by
+/// an error, and that by the next offer.
+final class ActivePairs {
+    /// Queue pairs of a link: one for small work, one for large.
+    static final int COUNT = 2;
+
+    private static final QueuePair.Shape SHAPE =
+            new QueuePair.Shape(
+                    "a queue of one-sided transfers",
+                    NicBatches.REQUESTS,
+                    1,
+                    NicBatches.INLINE,
+                    VerbsMemory.IBV_ACCESS_LOCAL_WRITE);
+
+    private final EndpointContext endpoint;
+    private final Device device;
+    private final Rail rail;
+    private final IbSettings settings;
+    private final Offer peer;
+    private final ControlStream control;
+    private final Consumer<String> failing;
+    private final Arena arena = Arena.ofShared();
+
+    /// Whether all queues have had a queue pair, or why there is none.
+    private final CompletableFuture<Void> started = new CompletableFuture<>();
+
+    /// Empty until [#start]; written under the monitor.
+    private volatile NicQueue[] queues = {};
+
+    // Guarded by this.
+    private final @Nullable QueuePair[] offered = new QueuePair[COUNT];
+    private int accepted;
+    private boolean closed;
+
+    /// Makes completions wake whoever waits for the lane.
+    private IntConsumer watch = descriptor -> {};
+
+    /// @param peer what the peer has said of its port
+    /// @param failing told why the link is of no use any more: its lane ends then
+    ActivePairs(
+            EndpointContext endpoint,
+            Device device,
+            Rail rail,
+            IbSettings settings,
+            Offer peer,
+            ControlStream control,
+            Consumer<String> failing) {
+        this.endpoint = endpoint;
+        this.device = device;
+        this.rail = rail;
+        this.settings = settings;
+        this.peer = peer;
+        this.control = control;
+        this.failing = failing;
+    }
+
+    /// @return one for each index; none before [#start]
+    NicQueue[] queues() {
+        return queues;
+    }
+
+    /// @return done when all queues have had a queue pair
+    CompletableFuture<Void> started() {
+        return started;
+    }
+
+    /// @param descriptors gets the descriptors that tell of each queue pair, until [#close]
+    synchronized void watch(IntConsumer descriptors) {
+        watch = descriptors;
+    }
+
+    /// Makes the queues, and a queue pair for each; once. Blocks.
+    void start() {
+        synchronized (this) {
+            if (closed || queues.length > 0) {
+                return;
+            }
+            NicQueue[] all = new NicQueue[COUNT];
+            for (int i = 0; i < COUNT; i++) {
+                all[i] = new NicQueue(this, i, arena);
+            }
+            queues = all;
+        }
+        try {
+            for (int i = 0; i < COUNT; i++) {
+                offer(i);
+            }
+        } catch (TelpherException e) {
+            startFailed(e);
+        }
+    }
+
+    private void startFailed(TelpherException e) {
+        boolean unused =
+                started.completeExceptionally(
+                        new TelpherException.Unsupported(rail + ": " + e.getMessage()));
+    }
+
+    /// Makes a queue pair and tells the peer of it.
+    private void offer(int index) {
+        QueuePair fresh = new QueuePair(device, rail, settings, SHAPE);
+        synchronized (this) {
+            if (!closed) {
+                offered[index] = fresh;
+                control.send(
+                        new ControlMessage.Offered(
+                                index, fresh.number(), fresh.psn(), WindowTargets.reads(device)));
+                return;
+            }
+        }
+        boolean unused = fresh.close();
+    }
+
+    /// The peer has a queue pair for one of this side's, or none. Blocks.
+    void accepted(ControlMessage.Accepted answer) {
+        QueuePair fresh = take(answer);
+        if (fresh == null) {
+            return;
+        }
+        boolean used = false;
+        try {
+            if (answer.status() != ControlMessage.Status.GOOD) {
+                throw new TelpherException.Unsupported("the peer says: " + answer.reason());
+            }
+            int reads = Math.clamp(answer.reads(), 1, WindowTargets.reads(device));
+            fresh.connect(peer.with(answer.number(), answer.packet()), reads);
+            used = use(answer.index(), fresh);
+        } catch (TelpherException e) {
+            if (started.isDone() && !started.isCompletedExceptionally()) {
+                failUnlessClosed(String.valueOf(e.getMessage()));
+            } else {
+                startFailed(e);
+            }
+        } finally {
+            if (!used) {
+                boolean unused = fresh.close();
+            }
+        }
+    }
+
+    /// @return the queue pair that an answer is for, or null when there is none any more
+    private synchronized @Nullable QueuePair take(ControlMessage.Accepted answer) {
+        QueuePair asked = offered[answer.index()];
+        if (asked == null || asked.number() != answer.offered()) {
+            return null;
+        }
+        offered[answer.index()] = null;
+        return asked;
+    }
+
+    /// @return false when this was closed meanwhile: the queue pair stays the caller's
+    private synchronized boolean use(int index, QueuePair fresh) {
+        if (closed) {
+            return false;
+        }
+        watch.accept(fresh.descriptor());
+        watch.accept(fresh.alarm());
+        queues[index].ready(fresh);
+        if (++accepted == COUNT) {
+            boolean unused = started.complete(null);
+        }
+        return true;
+    }
+
+    /// A queue's queue pair is of no use any more: has another one made. Any thread, under the
+    /// queue's monitor.
+    void recover(NicQueue queue) {
+        try {
+            endpoint.control().execute(() -> renew(queue));
+        } catch (OutOfMemoryError e) {
+            fail("no thread to make a queue pair anew: " + e.getMessage());
+        }
+    }
+
+    private void renew(NicQueue queue) {
+        QueuePair old = queue.takeBroken();
+        if (old == null) {
+            return; // the lane was closed, and has ended it
+        }
+        if (!old.close()) {
+            failUnlessClosed("a queue pair that has failed could not be destroyed");
+            queue.stuck();
+            return;
+        }
+        queue.ended();
+        try {
+            offer(queue.index());
+        } catch (TelpherException e) {
+            failUnlessClosed(String.valueOf(e.getMessage()));
+        }
+    }
+
+    /// The link is of no use any more: its lane ends, and the peer gives it up too. Under the
+    /// monitor of a queue that is not closed.
+    void fail(String reason) {
+        failing.accept("one-sided transfers: " + reason);
+    }
+
+    /// The same, on a task's thread: after [#close] there is no lane that could be told.
+    private synchronized void failUnlessClosed(String reason) {
+        if (!closed) {
+            fail(reason);
+        }
+    }
+
+    /// Ends all queue pairs and then all work, but for what a task has in hand: that ends it. With
+    /// the lane, once.
+    void close() {
+        @Nullable QueuePair[] unanswered;
+        synchronized (this) {
+            closed = true;
+            unanswered = offered.clone();
+            offered[0] = null;
+            offered[1] = null;
+        }
+        for (NicQueue queue : queues) {
+            queue.close();
+        }
+        for (QueuePair each : unanswered) {
+            if (each != null) {
+                boolean unused = each.close();
+            }
+        }
+        arena.close();
+        boolean unused =
+                started.completeExceptionally(
+                        new TelpherException.Closed(rail + ": the link is closed"));
+    }
+}

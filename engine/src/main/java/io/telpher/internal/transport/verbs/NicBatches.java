@@ -1,0 +1,176 @@
+package io.telpher.internal.transport.verbs;
+
+import io.telpher.internal.ffi.verbs.SendRequest;
+import io.telpher.internal.ffi.verbs.Sge;
+import java.lang.foreign.Arena;
+import org.jspecify.annotations.Nullable;
+
+/// What one [NicQueue] has under way: batches of requests, each a linked list whose last request is
+/// signalled and whose number is the id that its completion brings. Numbers count up, and batches
+/// complete in their order. The requests stay as they were posted until their batch is removed, so
+/// that they can be posted once more.
+///
+/// Guarded by the queue. Allocates nothing after it was made.
+final class NicBatches {
+    /// Requests in the send queue, and so completions to come at most.
+    static final int REQUESTS = 1024;
+
+    /// Bytes that a request carries by itself, where the device can: what is so short need not be
+    /// fetched.
+    static final int INLINE = 128;
+
+    /// Bytes of a batch: how long the link is silent at most while all is well.
+    static final int BYTES = 512 << 10;
+
+    /// Requests of a batch.
+    private static final int LENGTH = 128;
+
+    private static final int BATCHES = 256;
+
+    /// Bytes that are under way at most: enough for the links that there are, and no more, since
+    /// nothing passes them.
+    private static final long WINDOW_BYTES = 8 << 20;
+
+    private final long requests;
+    private final long sges;
+    private final long inlined;
+
+    // By a batch's number modulo theirs. A batch whose work wants nothing of it any more has none.
+    private final @Nullable NicWork[] works = new NicWork[BATCHES];
+    private final long[] firstRequests = new long[BATCHES];
+    private final int[] lengths = new int[BATCHES];
+    private final int[] sizes = new int[BATCHES];
+
+    private long first;
+    private long end;
+    private long firstRequest;
+    private long endRequest;
+    private long bytes;
+
+    /// @param arena for the requests and what they carry by themselves
+    NicBatches(Arena arena) {
+        this.requests = arena.allocate((long) SendRequest.BYTES * REQUESTS, 64).address();
+        this.sges = arena.allocate((long) Sge.BYTES * REQUESTS, 64).address();
+        this.inlined = arena.allocate((long) INLINE * REQUESTS, 64).address();
+    }
+
+    /// @return number of the oldest batch
+    long first() {
+        return first;
+    }
+
+    /// @return number of the next batch
+    long end() {
+        return end;
+    }
+
+    boolean isEmpty() {
+        return first == end;
+    }
+
+    boolean contains(long batch) {
+        return batch >= first && batch < end;
+    }
+
+    boolean hasRoom() {
+        return end - first < BATCHES
+                && endRequest - firstRequest < REQUESTS
+                && bytes < WINDOW_BYTES;
+    }
+
+    /// @return whose batch it is, or null when nobody wants it any more
+    @Nullable NicWork work(long batch) {
+        return works[place(batch)];
+    }
+
+    /// @return address of a batch's first request
+    long address(long batch) {
+        return request(firstRequests[place(batch)]);
+    }
+
+    /// Cuts the next batch from work. There is room.
+    ///
+    /// @param inline bytes that the queue pair lets a request carry by itself
+    /// @return whether there is one: not when the work is exhausted or has failed
+    boolean add(NicWork work, int inline) {
+        int most = (int) Math.min(LENGTH, REQUESTS - (endRequest - firstRequest));
+        int count = 0;
+        int size = 0;
+        long last = 0;
+        while (count < most && size < BYTES) {
+            int n = work.cut(BYTES - size);
+            if (n == 0 || !write(work, endRequest + count, n, inline)) {
+                break;
+            }
+            long wr = request(endRequest + count);
+            if (last != 0) {
+                SendRequest.next(last, wr);
+            }
+            last = wr;
+            count++;
+            size += n;
+        }
+        if (last == 0) {
+            return false;
+        }
+        SendRequest.addFlags(last, SendRequest.IBV_SEND_SIGNALED);
+        int place = place(end);
+        works[place] = work;
+        firstRequests[place] = endRequest;
+        lengths[place] = count;
+        sizes[place] = size;
+        end++;
+        endRequest += count;
+        bytes += size;
+        return true;
+    }
+
+    /// Writes the request for the range that was cut.
+    ///
+    /// @return false when its bytes could not be read: the work has failed
+    private boolean write(NicWork work, long number, int n, int inline) {
+        long wr = request(number);
+        long sge = sges + Sge.BYTES * (number % REQUESTS);
+        boolean carried = !work.read && n <= Math.min(inline, INLINE);
+        if (carried) {
+            // By the library otherwise, which cannot tell when the memory is gone.
+            long copy = inlined + INLINE * (number % REQUESTS);
+            if (!work.copyTo(copy)) {
+                return false;
+            }
+            Sge.set(sge, copy, n, 0);
+        } else {
+            Sge.set(sge, work.localAddress(), n, work.localKey());
+        }
+        int opcode = work.read ? SendRequest.IBV_WR_RDMA_READ : SendRequest.IBV_WR_RDMA_WRITE;
+        SendRequest.set(wr, end, opcode, carried ? SendRequest.IBV_SEND_INLINE : 0, sge, 1);
+        SendRequest.remote(wr, work.remoteAddress(), work.remoteKey());
+        return true;
+    }
+
+    /// Nobody wants a batch any more; its place stays taken until [#removeFirst].
+    void disown(long batch) {
+        works[place(batch)] = null;
+    }
+
+    /// Removes the oldest batch.
+    ///
+    /// @return whose it was, or null
+    @Nullable NicWork removeFirst() {
+        int place = place(first);
+        NicWork work = works[place];
+        works[place] = null;
+        first++;
+        firstRequest += lengths[place];
+        bytes -= sizes[place];
+        return work;
+    }
+
+    private static int place(long batch) {
+        return (int) (batch % BATCHES);
+    }
+
+    private long request(long number) {
+        return requests + SendRequest.BYTES * (number % REQUESTS);
+    }
+}

@@ -1,0 +1,260 @@
+package io.telpher.internal.transport.verbs;
+
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.telpher.Access;
+import io.telpher.internal.ffi.verbs.VerbsMemory;
+import io.telpher.spi.EndpointContext;
+import io.telpher.spi.LocalRegion;
+import io.telpher.spi.Window;
+import io.telpher.spi.WorkQueue;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.reflect.Proxy;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/// One queue and its work, on a queue pair of the double.
+@Timeout(60)
+class NicQueueTest {
+    private static final FakeVerbs VERBS = FakeVerbs.HERE;
+    private static final IbSettings SETTINGS = IbSettings.of(name -> null);
+    private static final int BYTES = 1000;
+
+    private final Arena arena = Arena.ofShared();
+    private final List<String> failures = new ArrayList<>();
+    private final EndpointContext endpoint =
+            (EndpointContext)
+                    Proxy.newProxyInstance(
+                            NicQueueTest.class.getClassLoader(),
+                            new Class<?>[] {EndpointContext.class},
+                            (proxy, method, arguments) ->
+                                    method.getReturnType() == boolean.class ? true : null);
+
+    private Device device;
+    private Registrations memory;
+    private QueuePair far;
+    private NicQueue queue;
+
+    /// Bytes 0 to 999 go to where 1000 to 1999 are.
+    private Local region;
+
+    private record Local(MemorySegment segment) implements LocalRegion {
+        @Override
+        public int index() {
+            return 0;
+        }
+
+        @Override
+        public int generation() {
+            return 1;
+        }
+
+        @Override
+        public Access access() {
+            return Access.READ_WRITE;
+        }
+
+        @Override
+        public int memfd() {
+            return -1;
+        }
+    }
+
+    /// Pieces of one byte; what happens at the last of them, and how it ended.
+    private final class Source implements WorkQueue.Source {
+        private final Runnable last;
+        private final List<WorkQueue.End> ends = new ArrayList<>();
+        private final Window window;
+        private @Nullable String why;
+        private int at = -1;
+
+        Source(Runnable last) {
+            RegionKeys keys = memory.register(region);
+            this.last = last;
+            this.window =
+                    new VerbsWindow(
+                            null,
+                            0,
+                            new ControlMessage.Resolved(
+                                    0,
+                                    ControlMessage.Status.GOOD,
+                                    3,
+                                    keys.address() + BYTES,
+                                    BYTES,
+                                    BYTES,
+                                    new int[] {keys.remoteKey(0)},
+                                    ""));
+        }
+
+        NicWork post() {
+            NicWork work = new NicWork(queue, queue, memory, this);
+            work.post(false, BYTES);
+            return work;
+        }
+
+        @Override
+        public boolean next() {
+            if (++at == BYTES - 1) {
+                last.run();
+            }
+            return at < BYTES;
+        }
+
+        @Override
+        public Window window() {
+            return window;
+        }
+
+        @Override
+        public LocalRegion region() {
+            return region;
+        }
+
+        @Override
+        public long remoteOffset() {
+            return at;
+        }
+
+        @Override
+        public long localOffset() {
+            return at;
+        }
+
+        @Override
+        public long bytes() {
+            return 1;
+        }
+
+        @Override
+        public void fenced() {
+            throw new AssertionError("nothing was cut off");
+        }
+
+        @Override
+        public void ended(WorkQueue.End end, @Nullable String reason) {
+            ends.add(end);
+            why = reason;
+            if (end == WorkQueue.End.LOST) {
+                throw new IllegalStateException("who is told throws");
+            }
+        }
+    }
+
+    @BeforeEach
+    void makeQueue() {
+        VERBS.reset();
+        device = new Device(VERBS, endpoint, "fake0");
+        memory = new Registrations(device, endpoint);
+        region = new Local(arena.allocate(2 * BYTES, 8));
+        for (int i = 0; i < BYTES; i++) {
+            region.segment().set(JAVA_BYTE, i, (byte) (i * 31 + 1));
+        }
+        Rail rail = device.rails(SETTINGS, new ArrayList<>()).getFirst();
+        ActivePairs owner =
+                new ActivePairs(endpoint, device, rail, SETTINGS, null, null, failures::add);
+        queue = new NicQueue(owner, 0, arena);
+        QueuePair near = pair(rail, VerbsMemory.IBV_ACCESS_LOCAL_WRITE);
+        far = pair(rail, VerbsMemory.IBV_ACCESS_REMOTE_WRITE);
+        near.connect(offer(rail, far), 1);
+        far.connect(offer(rail, near), 1);
+        queue.ready(near);
+    }
+
+    private QueuePair pair(Rail rail, int access) {
+        return new QueuePair(
+                device,
+                rail,
+                SETTINGS,
+                new QueuePair.Shape("a test", NicBatches.REQUESTS, 1, 128, access));
+    }
+
+    private static Offer offer(Rail rail, QueuePair of) {
+        return new Offer(
+                Offer.GOOD,
+                of.number(),
+                of.psn(),
+                rail.gid(),
+                rail.gid(),
+                rail.lid(),
+                rail.mtu(),
+                true,
+                0,
+                0,
+                true,
+                "");
+    }
+
+    @AfterEach
+    void nothingIsLeft() {
+        queue.close();
+        boolean unused = far.close();
+        memory.close();
+        device.close();
+        arena.close();
+        assertThat(VERBS.misuses()).isEmpty();
+        assertThat(VERBS.left()).isEmpty();
+        VERBS.reset();
+    }
+
+    private void pollUntilEnded(Source source) {
+        long end = System.nanoTime() + Duration.ofSeconds(30).toNanos();
+        while (source.ends.isEmpty() && System.nanoTime() < end) {
+            boolean unused = queue.poll();
+        }
+    }
+
+    @Test
+    void workEndsOnceWhenAllOfItHasCompleted() {
+        Source source = new Source(() -> {});
+        source.post();
+        pollUntilEnded(source);
+        assertThat(source.ends).containsExactly(WorkQueue.End.DONE);
+        assertThat(
+                        region.segment()
+                                .asSlice(0, BYTES)
+                                .mismatch(region.segment().asSlice(BYTES, BYTES)))
+                .isEqualTo(-1);
+        assertThat(failures).isEmpty();
+    }
+
+    /// What was cut before comes to its end, and others go on.
+    @Test
+    void workWhosePiecesCannotBeHadFails() {
+        Source broken =
+                new Source(
+                        () -> {
+                            throw new IndexOutOfBoundsException("piece");
+                        });
+        Source good = new Source(() -> {});
+        broken.post();
+        good.post();
+        pollUntilEnded(broken);
+        pollUntilEnded(good);
+        assertThat(broken.ends).containsExactly(WorkQueue.End.FAILED);
+        assertThat(broken.why).contains("IndexOutOfBoundsException: piece");
+        assertThat(good.ends).containsExactly(WorkQueue.End.DONE);
+        assertThat(failures).isEmpty();
+    }
+
+    /// One of those that are told throws.
+    @Test
+    void allWorkHearsOfTheEndOfItsLink() {
+        VERBS.silence("fake0", true);
+        Source first = new Source(() -> {});
+        Source second = new Source(() -> {});
+        NicWork work = first.post();
+        second.post();
+        queue.close();
+        work.stop();
+        assertThat(first.ends).containsExactly(WorkQueue.End.LOST);
+        assertThat(second.ends).containsExactly(WorkQueue.End.LOST);
+    }
+}
