@@ -335,7 +335,10 @@ final class OneSided {
         String why = job.failure == null ? "" : job.failure;
         QueuedCopies by = job.direct.queued;
         switch (job.end) {
-            case DONE -> conclude(op, Connection.DONE, "");
+            case DONE -> {
+                boolean nowhere = by != null && by.wentNowhere(op);
+                conclude(op, nowhere ? Connection.STALE : Connection.DONE, "");
+            }
             case STOPPED -> conclude(op, Connection.TIMED_OUT, "");
             case STALE -> conclude(op, Connection.STALE, "");
             case FAILED -> {

@@ -131,6 +131,16 @@ final class OperationRegions {
         return Arrays.copyOf(here, locals);
     }
 
+    /// @return false when an arena of this side's host memory was closed
+    boolean isHostMemoryThere() {
+        for (int i = 0; i < locals; i++) {
+            if (here[i].isHost() && !here[i].segment().scope().isAlive()) {
+                return false;
+            }
+        }
+        return true;
+    }
+
     /// @return the peer's regions, a copy
     RemoteMemory[] allRemotes() {
         return Arrays.copyOf(there, remotes);

@@ -93,6 +93,9 @@ final class QueuedCopies {
                 if (!region.isHost()) {
                     return Direct.NO_WINDOW;
                 }
+                if (!region.segment().scope().isAlive()) {
+                    return Connection.STALE;
+                }
                 if (!queue.reaches(region)) {
                     return refusing.contains(region) ? Direct.NO_WINDOW : Direct.NOT_OPEN;
                 }
@@ -100,6 +103,12 @@ final class QueuedCopies {
             }
         }
         return Connection.DONE;
+    }
+
+    /// Whether bytes that were read have come to nothing: into pages that only the device has kept,
+    /// since the arena was closed under the region.
+    boolean wentNowhere(Operation op) {
+        return op.kind == Operation.Kind.READ && !op.regions.of(op).isHostMemoryThere();
     }
 
     /// Whether one of the regions that an operation touches was closed by its owner.

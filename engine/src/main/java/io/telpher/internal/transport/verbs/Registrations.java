@@ -64,7 +64,8 @@ final class Registrations implements AutoCloseable {
                     region + " is memory of a GPU: " + device + " does not reach it");
         }
         RegionKeys made = RegionKeys.register(device, region);
-        if (!endpoint.isOpen(index, region.generation())) {
+        // Where its arena was closed these may be somebody else's pages.
+        if (!endpoint.isOpen(index, region.generation()) || !region.segment().scope().isAlive()) {
             if (made.deregister(device) != null) {
                 stuck.put(WindowTargets.name(index, region.generation()), made);
             }

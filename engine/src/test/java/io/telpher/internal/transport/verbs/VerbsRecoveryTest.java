@@ -1,0 +1,257 @@
+package io.telpher.internal.transport.verbs;
+
+import static io.telpher.internal.transport.verbs.VerbsWindowsTest.assertAllLanesLive;
+import static io.telpher.internal.transport.verbs.VerbsWindowsTest.assertByNic;
+import static io.telpher.internal.transport.verbs.VerbsWindowsTest.assertDone;
+import static io.telpher.internal.transport.verbs.VerbsWindowsTest.awaitNothing;
+import static io.telpher.internal.transport.verbs.VerbsWindowsTest.ended;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.telpher.Access;
+import io.telpher.MemoryRegion;
+import io.telpher.RemoteQuiet;
+import io.telpher.TelpherException;
+import io.telpher.Transfer;
+import io.telpher.TransferOptions;
+import io.telpher.TransferState;
+import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.ffi.verbs.SendRequest;
+import io.telpher.internal.ffi.verbs.WorkCompletion;
+import io.telpher.internal.transport.verbs.VerbsFaultsTest.Couple;
+import io.telpher.internal.transport.verbs.VerbsWindowsTest.Regions;
+import java.lang.foreign.Arena;
+import java.time.Duration;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/// Queue pairs of one-sided transfers that break, and are made anew: what becomes of the transfers
+/// meanwhile. On the double.
+@Timeout(120)
+class VerbsRecoveryTest {
+    private static final Duration LIMIT = Duration.ofSeconds(30);
+    private static final int BYTES = 4 << 20;
+    private static final FakeVerbs VERBS = FakeVerbs.HERE;
+
+    @BeforeEach
+    void reset() {
+        VERBS.reset();
+    }
+
+    @AfterEach
+    void nothingIsLeft() {
+        assertThat(VERBS.misuses()).isEmpty();
+        awaitNothing();
+        VERBS.reset();
+    }
+
+    /// Holds up connecting, from when it is closed.
+    private static final class Gate {
+        private final AtomicBoolean closed = new AtomicBoolean();
+        private final CountDownLatch reached = new CountDownLatch(1);
+        private final CountDownLatch open = new CountDownLatch(1);
+
+        Provider before(String method) {
+            return Altered.provider(
+                    VERBS,
+                    method,
+                    (usual, arguments) -> {
+                        if (closed.get()) {
+                            reached.countDown();
+                            assertThat(open.await(LIMIT.toSeconds(), TimeUnit.SECONDS)).isTrue();
+                        }
+                        return usual.answer();
+                    });
+        }
+
+        void close() {
+            closed.set(true);
+        }
+
+        void awaitReached() {
+            try {
+                assertThat(reached.await(LIMIT.toSeconds(), TimeUnit.SECONDS)).isTrue();
+            } catch (InterruptedException e) {
+                throw new AssertionError(e);
+            }
+        }
+
+        void open() {
+            open.countDown();
+        }
+    }
+
+    /// The peer's word of what was wrong comes at the second try: it costs the one transfer.
+    @ParameterizedTest
+    @ValueSource(ints = {SendRequest.IBV_WR_RDMA_WRITE, SendRequest.IBV_WR_RDMA_READ})
+    void aRefusalThatWasLostCostsNoLane(int opcode) {
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
+            Regions regions = Regions.of(couple, BYTES).opened(couple);
+            boolean read = opcode == SendRequest.IBV_WR_RDMA_READ;
+            for (int round = 0; round < 3; round++) {
+                VERBS.failNextRequest(
+                        opcode,
+                        WorkCompletion.IBV_WC_RETRY_EXC_ERR,
+                        WorkCompletion.IBV_WC_REM_ACCESS_ERR);
+                Transfer refused = read ? regions.read(couple) : regions.write(couple);
+                Transfer other = read ? regions.read(couple) : regions.write(couple);
+                assertThat(ended(refused).error()).hasMessageContaining("remote access error");
+                assertByNic(other);
+            }
+            regions.assertSame();
+            assertAllLanesLive(couple);
+        }
+    }
+
+    /// It has failed by one request already, when the rest of it is cut off because the peer makes
+    /// no queue pair: what of it may still arrive counts.
+    @Test
+    void whatIsCutOffAfterItHasFailedMayStillArrive() {
+        VERBS.removeDevice("fake1");
+        Gate gate = new Gate();
+        try (Couple couple =
+                new Couple(VerbsFaultsTest.ALL, VERBS, gate.before("readyToReceive"))) {
+            Regions regions = Regions.of(couple, BYTES).opened(couple);
+            gate.close();
+            VERBS.failNextRequest(
+                    SendRequest.IBV_WR_RDMA_WRITE, WorkCompletion.IBV_WC_REM_ACCESS_ERR);
+            Transfer late =
+                    couple.connection.write(
+                            regions.here().slice(0, BYTES),
+                            regions.there().remote(),
+                            TransferOptions.DEFAULTS.withDeadline(Duration.ofMillis(300)));
+            gate.awaitReached();
+            assertThat(ended(late).state()).isEqualTo(TransferState.TIMED_OUT);
+            assertThat(late.remoteQuiet()).isEqualTo(RemoteQuiet.UNKNOWN);
+            gate.open();
+            assertByNic(regions.write(couple));
+            assertAllLanesLive(couple);
+        }
+    }
+
+    /// Connecting waits for the network, closing does not wait for that. At both ends.
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void closingDoesNotWaitForAQueuePairThatConnects(boolean active) {
+        VERBS.removeDevice("fake1");
+        Gate gate = new Gate();
+        Provider held = gate.before("readyToReceive");
+        try (Couple couple =
+                new Couple(VerbsFaultsTest.ALL, active ? held : VERBS, active ? VERBS : held)) {
+            Regions regions = Regions.of(couple, BYTES).opened(couple);
+            gate.close();
+            VERBS.failNextRequest(
+                    SendRequest.IBV_WR_RDMA_WRITE, WorkCompletion.IBV_WC_REM_ACCESS_ERR);
+            Transfer refused = regions.write(couple);
+            Transfer other = regions.write(couple);
+            gate.awaitReached();
+            (active ? couple.connection : couple.accepted).close();
+            assertThat(ended(refused).state()).isNotEqualTo(TransferState.DONE);
+            assertThat(ended(other).state()).isNotEqualTo(TransferState.DONE);
+            gate.open();
+        } finally {
+            gate.open();
+        }
+    }
+
+    /// Nothing is under way, and no completion comes: only the event tells.
+    @Test
+    void anIdleQueueThatBreaksEndsItsLinkAtOnce() throws InterruptedException {
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
+            Regions regions = Regions.of(couple, BYTES).opened(couple);
+            Thread.sleep(100); // idle lanes park
+            VERBS.tellOfActive("fake0", "queue error");
+            VERBS.tellOfActive("fake1", "queue error");
+            long end = System.nanoTime() + LIMIT.toNanos();
+            while (!couple.connection.explain().contains("one-sided transfers: fake")) {
+                assertThat(System.nanoTime()).as(couple.connection.explain()).isLessThan(end);
+                Thread.sleep(1);
+            }
+            regions.there().segment().fill((byte) 0);
+            assertDone(regions.write(couple));
+            regions.assertSame();
+        }
+    }
+
+    /// A request that was not taken is not done because a later one is.
+    @Test
+    void whatFollowsARequestThatWasNotTakenProvesNothing() {
+        for (int round = 0; round < 20; round++) {
+            VERBS.reset();
+            try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
+                Regions regions = Regions.of(couple, BYTES).opened(couple);
+                regions.there().segment().fill((byte) 0);
+                VERBS.failNext("ibv_post_send", Errno.ENOMEM);
+                assertDone(regions.write(couple));
+                regions.assertSame();
+            }
+        }
+    }
+
+    /// Its memory is gone while its region is open: the region is as if it were closed.
+    @ParameterizedTest
+    @ValueSource(ints = {64, BYTES})
+    void anArenaThatIsClosedUnderItsRegionMakesItStale(int bytes) {
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
+            Regions regions = Regions.of(couple, bytes).opened(couple);
+            for (boolean read : new boolean[] {true, false}) {
+                for (boolean used : new boolean[] {true, false}) {
+                    MemoryRegion doomed;
+                    try (Arena arena = Arena.ofShared()) {
+                        doomed = couple.here.register(arena.allocate(bytes, 8), Access.READ_WRITE);
+                        if (used) {
+                            assertByNic(transfer(couple, doomed, regions.there(), read));
+                        }
+                    }
+                    assertThat(ended(transfer(couple, doomed, regions.there(), read)).error())
+                            .isInstanceOf(TelpherException.StaleRegion.class);
+                    doomed.close();
+                }
+            }
+            assertByNic(regions.write(couple));
+            assertAllLanesLive(couple);
+        }
+    }
+
+    /// A silent link holds it when its memory goes.
+    @Test
+    void whatIsReadIntoMemoryThatIsGoneIsNotDone() {
+        VERBS.removeDevice("fake1");
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
+            Regions regions = Regions.of(couple, BYTES).opened(couple);
+            // From the heap of the process: what arrives harms nobody.
+            Arena memory = Arena.ofAuto();
+            MemoryRegion doomed;
+            Transfer read;
+            try (Arena arena = Arena.ofShared()) {
+                doomed =
+                        couple.here.register(
+                                memory.allocate(BYTES, 4096).reinterpret(arena, null),
+                                Access.READ_WRITE);
+                assertByNic(transfer(couple, doomed, regions.there(), true));
+                VERBS.silence("fake0", true);
+                long posts = VERBS.posts();
+                read = transfer(couple, doomed, regions.there(), true);
+                while (VERBS.posts() == posts) {
+                    Thread.onSpinWait();
+                }
+            }
+            VERBS.silence("fake0", false);
+            assertThat(ended(read).error()).isInstanceOf(TelpherException.StaleRegion.class);
+            doomed.close();
+        }
+    }
+
+    private static Transfer transfer(
+            Couple couple, MemoryRegion near, MemoryRegion far, boolean read) {
+        return read
+                ? couple.connection.read(near.slice(0, near.size()), far.remote())
+                : couple.connection.write(near.slice(0, near.size()), far.remote());
+    }
+}
