@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Union
 
-from . import _memory, _pieces, _table
+from . import _memory, _pieces, _streams, _table
 from ._errors import Closed, Error, TimedOut
 from ._region import MemoryRegion, MemorySlice, register
 from ._table import DONE, calls
@@ -30,8 +30,10 @@ class Connection:
     transfer, which costs more: register what is used again. Non-contiguous tensors move in C order. The *remote* side is a ``RemoteMemory`` (at
     least as long), ``RemotePieces``, or a list of ``RemoteMemory``.
 
-    ``deadline``: seconds until the transfer is revoked; None: the endpoint's. ``stream``: what a transfer of GPU memory waits for on the host
-    before it is posted: ``"current"`` (torch's current stream; else the object's own), None (the bytes are there), or a stream.
+    ``deadline``: seconds until the transfer is revoked; None: the endpoint's. ``stream``: ``"current"``: before a transfer of GPU memory is posted
+    the host waits for torch's current stream, and for the objects' own; None: the bytes are ready; a CUDA stream (``torch.cuda.Stream``, CuPy's,
+    anything with ``__cuda_stream__``, or its number): the transfer begins when the stream gets there, what is put into the stream afterwards waits
+    for its end, and no host waits. Two transfers of which one needs the other belong on two streams (docs/python.md, "Streams").
     """
 
     __slots__ = ("_handle", "_held", "_pause", "endpoint", "__weakref__")
@@ -47,7 +49,7 @@ class Connection:
 
     def write(
         self, local: Any, remote: Remote, *, notification: Optional[bytes] = None, counter: Optional[CounterUpdate] = None,
-        deadline: Optional[float] = None, priority: str = "normal", stream: Any = _memory.CURRENT,
+        deadline: Optional[float] = None, priority: str = "normal", stream: Any = _streams.CURRENT,
     ) -> Transfer:
         """Writes local bytes into the peer's memory. Done means that they are there.
 
@@ -55,75 +57,76 @@ class Connection:
         """
         if notification is None and counter is None and deadline is None and priority == "normal":
             region, offset, length = _plain(local)
-            if region is not None and type(remote) is RemoteMemory and region._device is None:
+            if region is not None and type(remote) is RemoteMemory and _at_once(stream, region):
                 word = calls.write(_ONE_SIDED(self._handle, region._handle, offset, length, remote._data))
                 return finished(word) if word >= DONE else self._posted(word, region)
         return self._transfer(_WRITE, local, remote, 0, notification, counter, deadline, priority, stream)
 
     def read(
-        self, local: Any, remote: Remote, *, deadline: Optional[float] = None, priority: str = "normal", stream: Any = _memory.CURRENT,
+        self, local: Any, remote: Remote, *, deadline: Optional[float] = None, priority: str = "normal", stream: Any = _streams.CURRENT,
     ) -> Transfer:
         """Reads the peer's bytes into local memory."""
         if deadline is None and priority == "normal":
             region, offset, length = _plain(local)
-            if region is not None and type(remote) is RemoteMemory and region._device is None and not region._readonly:
+            if region is not None and type(remote) is RemoteMemory and _at_once(stream, region) and not region._readonly:
                 word = calls.read(_ONE_SIDED(self._handle, region._handle, offset, length, remote._data))
                 return finished(word) if word >= DONE else self._posted(word, region)
         return self._transfer(_READ, local, remote, 0, None, None, deadline, priority, stream)
 
     def send(
-        self, local: Any, *, tag: int = 0, deadline: Optional[float] = None, priority: str = "normal", stream: Any = _memory.CURRENT,
+        self, local: Any, *, tag: int = 0, deadline: Optional[float] = None, priority: str = "normal", stream: Any = _streams.CURRENT,
     ) -> Transfer:
         """Sends a message: the k-th send of a tag meets the peer's k-th receive of that tag."""
         if deadline is None and priority == "normal":
             region, offset, length = _plain(local)
-            if region is not None and region._device is None:
+            if region is not None and _at_once(stream, region):
                 word = calls.send(_MESSAGE(self._handle, region._handle, offset, length, tag))
                 return finished(word) if word >= DONE else self._posted(word, region)
         return self._transfer(_SEND, local, None, tag, None, None, deadline, priority, stream)
 
     def receive(
-        self, local: Any, *, tag: int = 0, deadline: Optional[float] = None, priority: str = "normal", stream: Any = _memory.CURRENT,
+        self, local: Any, *, tag: int = 0, deadline: Optional[float] = None, priority: str = "normal", stream: Any = _streams.CURRENT,
     ) -> Transfer:
         """Receives a message of at most the length of ``local``; ``wait`` gives its exact length. A longer one ends as Truncated, and nothing of it is
         written past the end; so does its send, unless that was done already: a short message (below 64 KiB) that nobody waited for is, once this
         side holds it."""
         if deadline is None and priority == "normal":
             region, offset, length = _plain(local)
-            if region is not None and region._device is None and not region._readonly:
+            if region is not None and _at_once(stream, region) and not region._readonly:
                 word = calls.receive(_MESSAGE(self._handle, region._handle, offset, length, tag))
                 return finished(word) if word >= DONE else self._posted(word, region)
         return self._transfer(_RECEIVE, local, None, tag, None, None, deadline, priority, stream)
 
     def prepare_write(
         self, local: Any, remote: Remote, *, notification: Optional[bytes] = None, counter: Optional[CounterUpdate] = None,
-        deadline: Optional[float] = None, priority: str = "normal", stream: Any = _memory.CURRENT,
+        deadline: Optional[float] = None, priority: str = "normal", stream: Any = _streams.CURRENT,
     ) -> PreparedTransfer:
         """A write that is posted by ``post`` or ``run``, as often as one likes, each time with the bytes of that moment. The deadline counts from
-        each posting, and each posting waits for ``stream``."""
+        each posting, and each posting keeps to ``stream``."""
         return self._prepare(_WRITE, local, remote, 0, notification, counter, deadline, priority, stream)
 
     def prepare_read(
-        self, local: Any, remote: Remote, *, deadline: Optional[float] = None, priority: str = "normal", stream: Any = _memory.CURRENT,
+        self, local: Any, remote: Remote, *, deadline: Optional[float] = None, priority: str = "normal", stream: Any = _streams.CURRENT,
     ) -> PreparedTransfer:
         """A read that is posted by ``post`` or ``run``."""
         return self._prepare(_READ, local, remote, 0, None, None, deadline, priority, stream)
 
     def prepare_send(
-        self, local: Any, *, tag: int = 0, deadline: Optional[float] = None, priority: str = "normal", stream: Any = _memory.CURRENT,
+        self, local: Any, *, tag: int = 0, deadline: Optional[float] = None, priority: str = "normal", stream: Any = _streams.CURRENT,
     ) -> PreparedTransfer:
         """A send that is posted by ``post`` or ``run``."""
         return self._prepare(_SEND, local, None, tag, None, None, deadline, priority, stream)
 
     def prepare_receive(
-        self, local: Any, *, tag: int = 0, deadline: Optional[float] = None, priority: str = "normal", stream: Any = _memory.CURRENT,
+        self, local: Any, *, tag: int = 0, deadline: Optional[float] = None, priority: str = "normal", stream: Any = _streams.CURRENT,
     ) -> PreparedTransfer:
         """A receive that is posted by ``post`` or ``run``."""
         return self._prepare(_RECEIVE, local, None, tag, None, None, deadline, priority, stream)
 
-    def notify(self, payload: bytes, *, deadline: Optional[float] = None) -> Transfer:
-        """Sends a notification without a write. Those sent one after the other by one thread arrive in that order."""
-        word = calls.transfer(self._request(_NOTIFY, 0, 0, 0, bytes(payload), None, deadline, "normal"))
+    def notify(self, payload: bytes, *, deadline: Optional[float] = None, stream: Any = None) -> Transfer:
+        """Sends a notification without a write. Those sent one after the other by one thread arrive in that order, unless they are on streams."""
+        place = _streams.place(stream, {})
+        word = calls.transfer(self._request(_NOTIFY, 0, 0, 0, bytes(payload), None, deadline, "normal", place))
         return finished(word) if word >= DONE else self._posted(word, None)
 
     def _transfer(
@@ -132,9 +135,10 @@ class Connection:
     ) -> Transfer:
         self._look()
         with _Sides(self.endpoint, operation, local, remote) as sides:
-            if sides.holders:
-                _memory.order(stream, sides.holders)
-            word = calls.transfer(self._request(operation, *sides.handles(), tag, notification, counter, deadline, priority))
+            place = _streams.place(stream, sides.holders)
+            if sides.holders and _streams.is_current(stream):
+                _streams.wait_for_current(sides.holders)
+            word = calls.transfer(self._request(operation, *sides.handles(), tag, notification, counter, deadline, priority, place))
             if word >= DONE:
                 return finished(word)
             transfer = self._posted(word, sides.keep, sides.lent())
@@ -148,14 +152,15 @@ class Connection:
     ) -> PreparedTransfer:
         self._look()
         with _Sides(self.endpoint, operation, local, remote) as sides:
-            word = calls.transfer(self._request(operation | _PREPARE, *sides.handles(), tag, notification, counter, deadline, priority))
+            place = _streams.place(stream, sides.holders)
+            word = calls.transfer(self._request(operation | _PREPARE, *sides.handles(), tag, notification, counter, deadline, priority, place))
             if word <= 0:
                 raise self._refused(word)
             return PreparedTransfer(self, word, sides.keep, sides.lent(), stream, sides.holders)
 
     def _request(
         self, operation: int, local: int, remote: int, tag: int, notification: Optional[bytes],
-        counter: Optional[CounterUpdate], deadline: Optional[float], priority: str,
+        counter: Optional[CounterUpdate], deadline: Optional[float], priority: str, place: Tuple[int, int],
     ) -> Any:
         if priority not in _PRIORITIES:
             raise ValueError("priority %r: write 'normal' or 'high'" % (priority,))
@@ -167,6 +172,7 @@ class Connection:
             address_of_bytes(note), -1 if notification is None else len(note),
             0 if counter is None else 1 if counter.kind == "add" else 2,
             0 if counter is None else counter.value,
+            *place,
         )
         request = _Request(packed + (_table.NO_REMOTE if counter is None else counter.memory._data))
         request.note = note
@@ -301,6 +307,11 @@ def _plain(local: Any) -> Tuple[Optional[MemoryRegion], int, int]:
     return None, 0, 0
 
 
+def _at_once(stream: Any, region: MemoryRegion) -> bool:
+    """Whether nothing has to be known of streams: the bytes are ready."""
+    return stream is None or stream is _streams.CURRENT and region._device is None
+
+
 class _Sides:
     """Makes pieces of whatever the two sides of a transfer are. ``holders``: whose device memory is used; ``keep``: what must live as long as it.
 
@@ -308,7 +319,7 @@ class _Sides:
     """
 
     def __init__(self, endpoint: Endpoint, operation: int, local: Any, remote: Any):
-        self.holders: _memory.Holders = {}
+        self.holders: _streams.Holders = {}
         self.keep: Any = None
         self._endpoint = endpoint
         self._target = operation in (_READ, _RECEIVE)

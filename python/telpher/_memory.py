@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Tuple
 
 
 class Layout(NamedTuple):
@@ -205,7 +205,7 @@ class _DLVersioned(ctypes.Structure):
 _HOST, _CUDA, _CUDA_HOST, _ROCM, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 10, 11, 13
 
 
-class _Exported(NamedTuple):
+class Exported(NamedTuple):
     """An object, and the capsule by which it gave its memory away."""
 
     by: Any
@@ -242,76 +242,4 @@ def _of_dlpack(thing: Any) -> Layout:
         tuple(tensor.strides[i] * size for i in range(tensor.ndim)) if tensor.strides else _contiguous(shape, size)
     )
     device = tensor.device_type in (_CUDA, _ROCM, _CUDA_MANAGED)
-    return Layout((tensor.data or 0) + tensor.byte_offset, shape, strides, size, readonly, device, _Exported(thing, capsule))
-
-
-# --- order on streams --------------------------------------------------------------------------------
-
-CURRENT = "current"
-
-Holders = Dict[int, List[Any]]
-"""By the number of a device, in the driver's order: the objects whose memory of it is used."""
-
-_LEGACY_DEFAULT = 1
-_DEFAULTS = (0, _LEGACY_DEFAULT, 2)
-"""The driver's and the interface's numbers of the default streams, which every device has."""
-
-
-def order(stream: Any, holders: Holders) -> None:
-    """Waits on the host until what has been launched up to now, and writes or reads the bytes, has ended.
-
-    ``stream``: an object with ``synchronize()``, a stream's number, None (nothing is under way), or ``"current"``: for each device the stream that
-    is torch's current one there in this thread, and the one that an object's own interface names now.
-    """
-    if stream is None:
-        return
-    if hasattr(stream, "synchronize"):
-        stream.synchronize()
-    elif isinstance(stream, int) and not isinstance(stream, bool):
-        for device in holders if stream in _DEFAULTS else list(holders)[:1]:
-            _synchronise(device, stream)
-    elif isinstance(stream, str) and stream == CURRENT:
-        torch = sys.modules.get("torch")
-        launching = torch is not None and torch.cuda.is_initialized()
-        for device, objects in holders.items():
-            if launching:
-                torch.cuda.current_stream(device).synchronize()
-            for number in {_own_stream(each, torch) for each in objects} - {None}:
-                _synchronise(device, number)
-    else:
-        raise TypeError("stream=%r: 'current', None, a stream's number or an object with synchronize()" % (stream,))
-
-
-def _own_stream(thing: Any, torch: Any) -> Optional[int]:
-    """What an object says of the stream on which its bytes are made, None where it says nothing; torch's tensors do not know."""
-    if torch is not None and isinstance(thing, torch.Tensor):
-        return None
-    if not isinstance(thing, _Exported):
-        return (getattr(thing, "__cuda_array_interface__", None) or {}).get("stream")
-    thing.by.__dlpack__()  # orders its work before the legacy default stream, by DLPack's rules
-    return _LEGACY_DEFAULT
-
-
-def _synchronise(device: int, stream: int) -> None:
-    """By the driver, in the context that frameworks and the engine share."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError as e:
-        raise RuntimeError("stream %d cannot be waited for: %s" % (stream, e)) from e
-    of, context, before = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p()
-
-    def call(name: str, *arguments: Any) -> None:
-        code = getattr(driver, name)(*arguments)
-        if code != 0:
-            raise RuntimeError("stream %d of device %d cannot be waited for: %s failed with code %d" % (stream, device, name, code))
-
-    call("cuDeviceGet", ctypes.byref(of), device)
-    call("cuDevicePrimaryCtxRetain", ctypes.byref(context), of)
-    try:
-        call("cuCtxPushCurrent_v2", context)
-        try:
-            call("cuStreamSynchronize", ctypes.c_void_p(stream))
-        finally:
-            call("cuCtxPopCurrent_v2", ctypes.byref(before))
-    finally:
-        call("cuDevicePrimaryCtxRelease_v2", of)
+    return Layout((tensor.data or 0) + tensor.byte_offset, shape, strides, size, readonly, device, Exported(thing, capsule))

@@ -12,7 +12,7 @@ from typing import Any, Callable, Deque, List, Optional
 from . import _jvm, _signals
 from ._errors import Ended, ForkedError, InternalError, JvmError, decode
 
-VERSION = 2
+VERSION = 3
 """Of the requests below; Bridge.java has the same."""
 
 DONE = 1 << 62
@@ -22,7 +22,7 @@ SLICE = 50_000_000
 # Requests, in the order of the methods of the Java classes *Calls.
 ONE_SIDED = struct.Struct("<4q48s")  # connection, region, offset, length, a peer's descriptor
 MESSAGE = struct.Struct("<5q")  # connection, region, offset, length, tag
-TRANSFER = struct.Struct("<11q")  # see TransferCalls.transfer; a descriptor follows
+TRANSFER = struct.Struct("<13q")  # see TransferCalls.transfer; a descriptor follows
 PAIR = struct.Struct("<2q")
 TRIPLE = struct.Struct("<3q")
 QUADRUPLE = struct.Struct("<4q")

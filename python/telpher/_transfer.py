@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, Iterable, List, Optional, Tuple, Union
 
-from . import _memory, _table
+from . import _streams, _table
 from ._errors import Closed, Ended, Error, TimedOut
 from ._table import DONE, calls
 
@@ -229,12 +229,12 @@ class PreparedTransfer(PostedTransfer):
     """A transfer of one of the ``prepare`` methods: ``post`` or ``run`` starts it, again once it has ended. One posting at a time; of several
     threads that post at once all but one get RuntimeError.
 
-    ``holders``: objects whose device memory it uses, by the devices' numbers; each posting waits for ``stream`` first.
+    ``stream`` is kept for as long as it can be posted; ``holders``: objects whose device memory it uses, by the devices' numbers.
     """
 
     __slots__ = ("_claim", "_posting", "_stream", "_holders")
 
-    def __init__(self, connection: Connection, handle: int, keep: Any, temporary: Tuple[MemoryRegion, ...], stream: Any, holders: _memory.Holders):
+    def __init__(self, connection: Connection, handle: int, keep: Any, temporary: Tuple[MemoryRegion, ...], stream: Any, holders: _streams.Holders):
         super().__init__(connection, handle, keep, temporary)
         # Whoever posts has it until it knows whether the transfer has ended at once; whoever hears of an end later takes it to write that down, so
         # that no posting comes in between. Taken after _watch_lock where both are.
@@ -256,8 +256,8 @@ class PreparedTransfer(PostedTransfer):
 
     def _start(self, call: Callable[[int], int]) -> int:
         """Posts it, and takes down its end where that is known at once. Returns what the call did."""
-        if self._holders:
-            _memory.order(self._stream, self._holders)
+        if self._holders and _streams.is_current(self._stream):
+            _streams.wait_for_current(self._holders)
         if self._callbacks is not None:
             self._overtake()
         if not self._claim.acquire(False):

@@ -5,7 +5,7 @@ import os
 import pytest
 import telpher
 from conftest import PACKAGE
-from telpher import _memory
+from telpher import _memory, _streams
 
 
 def test_a_pointer_without_a_gpu(tcp_pair):
@@ -24,20 +24,27 @@ def test_a_pointer_without_a_gpu(tcp_pair):
         tcp_pair.a.allocate(100, device="cuda:0")
 
 
-def test_a_stream_that_is_given_is_waited_for():
-    waited = []
+def test_what_a_stream_may_be():
+    """Its handle and its device, as frameworks show them."""
+    class Of:
+        def __init__(self, **attributes):
+            self.__dict__.update(attributes)
 
-    class Stream:
-        def synchronize(self):
-            waited.append(self)
-
-    _memory.order(Stream(), {0: []})
-    _memory.order(None, {0: []})
-    _memory.order("current", {0: [object()]})
-    assert len(waited) == 1
-    for wrong in ("mine", 1.5, True):
-        with pytest.raises(TypeError, match="stream="):
-            _memory.order(wrong, {0: []})
+    one = {1: []}
+    for stream, placed in (
+        (77, (1, 77)), (0, (1, 0)),
+        (Of(cuda_stream=5, device=Of(index=0, type="cuda")), (0, 5)),  # torch
+        (Of(ptr=6, device_id=3), (3, 6)), (Of(ptr=0, device_id=-1), (1, 0)),  # CuPy
+        (Of(__cuda_stream__=lambda: (0, 7), device=Of(device_id=2)), (2, 7)), (Of(__cuda_stream__=(0, 8)), (1, 8)),  # CUDA's protocol
+        ("current", _streams.NONE), (None, _streams.NONE),
+    ):
+        assert _streams.place(stream, one) == placed
+    for wrong in ("mine", 1.5, True, object()):
+        with pytest.raises(TypeError, match="stream=.*torch.cuda.Stream"):
+            _streams.place(wrong, one)
+    for holders, said in (({}, "no device"), ({0: [], 1: []}, "devices 0, 1")):
+        with pytest.raises(ValueError, match=said):
+            _streams.place(77, holders)
 
 
 @pytest.fixture
@@ -45,7 +52,7 @@ def on_fake_gpus(script):
     """Starts a script in a process with two fake GPUs."""
     folder = os.environ.get("FAKE_GPU_FOLDER") or os.path.join(PACKAGE, "..", "engine", "target", "fake-gpu")
     if not os.path.exists(os.path.join(folder, "libcuda.so.1")):
-        pytest.skip("no fake GPU: the engine's tests build it (./telpher test -pl engine -Dtest=CudaAbiTest)")
+        pytest.skip("no fake GPU: the engine's tests build it (./telpher test -pl engine -Dtest=GpuStreamTest)")
     libraries = {"cuda": "libcuda.so.1", "nvml": "libnvidia-ml.so.1", "nvrtc": "libnvrtc.so"}
     options = ["-Dtelpher.%s.library=%s" % (name, os.path.abspath(os.path.join(folder, file))) for name, file in libraries.items()]
     environment = {"TELPHER_JAVA_OPTS": " ".join([*options, "-Dtelpher.cuda.probe=0"])}
@@ -62,14 +69,10 @@ def test_copies(on_fake_gpus):
         ab, ba = a.connect(b.address), b.accept(30)
         source, target = a.allocate(4096, device="cuda:0"), b.allocate(4096, device="cuda:1")
         source.copy_in(bytes(range(256)) * 16)
-        waited = []
 
         class Tensor:  # what a framework shows of its memory: here, the second half of the region's
             __cuda_array_interface__ = {
                 "shape": (16, 64), "typestr": "|u1", "data": (source.address + 2048, False), "strides": (128, 1), "version": 3, "stream": None}
-
-        class Stream:
-            def synchronize(self): waited.append(1)
 
         transfer = ab.write(source, target.remote, notification=b"there")
         transfer.wait(30)
@@ -77,11 +80,11 @@ def test_copies(on_fake_gpus):
         back = bytearray(4096)
         target.copy_out(back)
         print(back == bytes(range(256)) * 16)
-        # A foreign pointer, strided, into host memory; ordered behind a stream.
+        # A foreign pointer, strided, into host memory.
         host = bytearray(1024)
         receive = ba.receive(host)
-        ab.send(Tensor(), stream=Stream()).wait(30)
-        print(receive.wait(30), host == b"".join(bytes(range(128 * (i % 2), 128 * (i % 2) + 64)) for i in range(16)), waited)
+        ab.send(Tensor(), stream=None).wait(30)
+        print(receive.wait(30), host == b"".join(bytes(range(128 * (i % 2), 128 * (i % 2) + 64)) for i in range(16)))
         print(source.device == "cuda " + telpher.devices()[0]["uuid"])
         try: source.view
         except BufferError as e: print("no host bytes" in str(e) or "copy_out" in str(e))
@@ -99,7 +102,7 @@ def test_copies(on_fake_gpus):
     )
     lines = done.end()[0].splitlines()
     assert lines[0] == "2 cuda" and lines[1].startswith("b'there' cuda"), lines
-    assert lines[2:] == ["True", "1024 True [1]", "True", "True", "True", "True True", "True", "True"], lines
+    assert lines[2:] == ["True", "1024 True", "True", "True", "True", "True True", "True", "True"], lines
 
 
 def test_what_is_under_way_on_a_stream_comes_first(on_fake_gpus):
@@ -147,8 +150,7 @@ def test_what_is_under_way_on_a_stream_comes_first(on_fake_gpus):
             return into == bytes([value]) * 512
 
         array.stream = streams[1].value
-        print(arrives(1, lambda: ab.send(array)), arrives(2, lambda: ab.send(region)), arrives(3, prepared.post),
-              arrives(4, lambda: ab.send(on[1][:512], stream=streams[1].value)))
+        print(arrives(1, lambda: ab.send(array)), arrives(2, lambda: ab.send(region)), arrives(3, prepared.post))
         array.stream = None
 
         # torch's current stream of each device that is used, in whichever is torch's current device
@@ -164,8 +166,87 @@ def test_what_is_under_way_on_a_stream_comes_first(on_fake_gpus):
         host = ba.receive(bytearray(1024))
         ab.send([on[0][:512], on[1][:512]]).wait(30); host.wait(30)
         print(sorted(asked))
-        try: ab.send(region, stream=12345)
-        except RuntimeError as e: print("stream 12345 of device 1" in str(e))
         """
     )
-    assert done.end()[0].splitlines() == ["True True True True", "True [1]", "[0, 1]", "True"]
+    assert done.end()[0].splitlines() == ["True True True", "True [1]", "[0, 1]"]
+
+
+def test_transfers_in_the_order_of_a_stream(on_fake_gpus):
+    """No host waits: a transfer begins when its stream gets there, and what is put into the stream afterwards waits for its end."""
+    done = on_fake_gpus(
+        """
+        import ctypes, telpher
+        a, b = telpher.Endpoint(), telpher.Endpoint()
+        ab, ba = a.connect(b.address), b.accept(30)
+        here, there = a.allocate(4096, device="cuda:1"), b.allocate(4096, device="cuda:0")
+        driver = ctypes.CDLL("libcuda.so.1")  # the engine's
+        driver.cuMemsetD8Async.argtypes = [ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, ctypes.c_void_p]
+
+        def check(code): assert code == 0, code
+
+        class Stream:  # as torch shows one
+            def __init__(self, device):
+                of, self._context, handle = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p()
+                check(driver.cuDeviceGet(ctypes.byref(of), device))
+                check(driver.cuDevicePrimaryCtxRetain(ctypes.byref(self._context), of))
+                self._call(driver.cuStreamCreateWithPriority, ctypes.byref(handle), 1, 0)
+                self.cuda_stream, self.device = handle.value, type("device", (), {"index": device})
+            def _call(self, call, *arguments):
+                check(driver.cuCtxPushCurrent_v2(self._context))
+                check(call(*arguments))
+                check(driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p())))
+            def fill(self, region, value): self._call(driver.cuMemsetD8Async, region.address, value, 4096, self.cuda_stream)
+            def late(self, microseconds, *fill):  # takes so long for it
+                driver.fakeCudaSetDelay(microseconds)
+                self.fill(*fill)
+                driver.fakeCudaSetDelay(0)
+
+        def holds(region, value):
+            back = bytearray(4096)
+            region.copy_out(back)
+            return back == bytes([value]) * 4096
+
+        mine, theirs = Stream(1), Stream(0)
+        ab.write(here, there.remote, stream=None).wait(30)  # what opens memory may wait for whole devices
+        mine.late(300_000, here, 1)
+        write = ab.write(here, there.remote, notification=b"there", stream=mine)
+        mine.fill(here, 2)
+        print(write.done(), write.wait(30), ba.wait_notification(30), holds(there, 1))
+
+        # By number, and prepared; host memory and notifications too, where the stream says its device.
+        mine.late(100_000, here, 3)
+        prepared = ab.prepare_write(here, there.remote, stream=mine.cuda_stream)
+        prepared.post()
+        note = ab.notify(b"after", stream=mine)
+        mine.late(100_000, here, 4)
+        print(prepared.wait(30), note.wait(30), ba.wait_notification(30), holds(there, 3))
+        print(prepared.run(30), holds(there, 4))
+        host = a.register(bytearray(b"x" * 4096))
+        mine.late(200_000, here, 5)
+        write = ab.write(host, there.remote, stream=mine)
+        print(write.done(), write.wait(30), holds(there, ord("x")))
+
+        # What a stream does behind a receive finds the message.
+        into = a.allocate(4096, device="cuda:1")
+        receive = ab.receive(into, stream=mine)
+        onward = ab.write(into, there.remote, notification=b"onward", stream=mine)
+        print(receive.done(), onward.done())
+        ba.send(bytes([6]) * 4096).wait(30)
+        print(ba.wait_notification(30), holds(there, 6))
+
+        # One that is none fails its transfer alone.
+        try: print(ab.write(here, there.remote, stream=12345).wait(30))
+        except telpher.NativeFailure as e: print(e.call, e.errno)
+        try: ab.write(here, there.remote, stream=type("S", (), {"ptr": 5, "device_id": 7})())
+        except ValueError as e: print(e)
+        print(ab.write(here, there.remote, stream=mine).wait(30))
+        receive = ab.receive(into, stream=mine)  # nobody sends: the end of its endpoint lets the stream go on
+        a.close(); b.close()
+        print(receive.done(), receive.state)
+        mine._call(driver.cuStreamSynchronize, ctypes.c_void_p(mine.cuda_stream))
+        """
+    )
+    assert done.end()[0].splitlines() == [
+        "False 4096 b'there' True", "4096 0 b'after' True", "4096 True", "False 4096 True", "False False", "b'onward' True",
+        "cuStreamIsCapturing(12345) 400", "the stream is of device 7, and this process sees 2", "4096", "True failed",
+    ]

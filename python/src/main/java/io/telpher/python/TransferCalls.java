@@ -5,6 +5,8 @@ import static io.telpher.python.Request.at;
 
 import io.telpher.Connection;
 import io.telpher.CounterUpdate;
+import io.telpher.Device;
+import io.telpher.DeviceStream;
 import io.telpher.MemoryRegion;
 import io.telpher.MemorySlice;
 import io.telpher.MemorySlices;
@@ -18,6 +20,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Objects;
 
 /// Functions of transfers.
@@ -76,7 +79,9 @@ final class TransferCalls {
     /// Request: operation 8 (0 write, 1 read, 2 send, 3 receive, 4 notify; 8 is added to prepare it
     /// only), connection 8, local pieces 8, remote pieces 8, tag 8, deadline in nanoseconds 8 (-1:
     /// the endpoint's), priority 8, notification 8 and its length 8 (-1: none), counter 8 (0 none,
-    /// 1 add, 2 set), its value 8, its descriptor 48.
+    /// 1 add, 2 set), its value 8, number of the device of a stream 8 (-1: no stream) and its
+    // handle
+    /// 8, the counter's descriptor 48.
     ///
     /// @return as [#write]; a handle when prepared
     static long transfer(long request) {
@@ -150,13 +155,27 @@ final class TransferCalls {
             options =
                     options.withCounter(
                             new CounterUpdate(
-                                    Request.remote(request + 88),
+                                    Request.remote(request + 104),
                                     at(request, 72) == 1
                                             ? CounterUpdate.Kind.ADD
                                             : CounterUpdate.Kind.SET,
                                     at(request, 80)));
         }
+        if (at(request, 88) >= 0) {
+            options =
+                    options.withStream(new DeviceStream(device(at(request, 88)), at(request, 96)));
+        }
         return options;
+    }
+
+    private static Device device(long number) {
+        List<Device> all = Device.list();
+        if (number >= all.size()) {
+            throw new IllegalArgumentException(
+                    "the stream is of device %d, and this process sees %d"
+                            .formatted(number, all.size()));
+        }
+        return all.get((int) number);
     }
 
     // --- what has been posted or prepared -------------------------------------------------------
