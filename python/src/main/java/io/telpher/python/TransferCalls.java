@@ -79,9 +79,8 @@ final class TransferCalls {
     /// Request: operation 8 (0 write, 1 read, 2 send, 3 receive, 4 notify; 8 is added to prepare it
     /// only), connection 8, local pieces 8, remote pieces 8, tag 8, deadline in nanoseconds 8 (-1:
     /// the endpoint's), priority 8, notification 8 and its length 8 (-1: none), counter 8 (0 none,
-    /// 1 add, 2 set), its value 8, number of the device of a stream 8 (-1: no stream) and its
-    // handle
-    /// 8, the counter's descriptor 48.
+    /// 1 add, 2 set), its value 8, number of a stream's device 8 (-1: no stream) and its handle 8,
+    /// the counter's descriptor 48.
     ///
     /// @return as [#write]; a handle when prepared
     static long transfer(long request) {

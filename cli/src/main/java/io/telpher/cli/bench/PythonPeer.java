@@ -23,7 +23,7 @@ final class PythonPeer implements Peer {
     static final String NCCL = "nccl";
 
     /// Those that move memory of GPUs.
-    private static final Set<String> FOR_GPUS = Set.of("nixl", "mooncake", NCCL);
+    private static final Set<String> FOR_GPUS = Set.of("nixl", "mooncake", "uccl", NCCL);
 
     /// What a script may take beyond the measured time: it gives up itself before that.
     private static final int PATIENCE_SECONDS = 90;

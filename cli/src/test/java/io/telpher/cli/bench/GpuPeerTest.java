@@ -163,6 +163,38 @@ class GpuPeerTest {
     }
 
     @Test
+    void ucclGoesByCudaIpc() throws IOException {
+        put("uccl/__init__.py", "");
+        put("uccl/p2p.py", PythonPeerTest.UCCL);
+        put("uccl-9.dist-info/METADATA", "Name: uccl\nVersion: 9\n");
+        PythonPeer uccl =
+                peer(
+                        "uccl",
+                        """
+                        import uccl_peer
+                        uccl_peer.GPUS, uccl_peer.packaged = ("/dev/null",), lambda *_: None
+                        import os; os.environ["UCCL_NCCL_SO"] = ""
+                        pair.main("uccl", uccl_peer.Uccl)
+                        """);
+        for (int pieces : new int[] {1, 16}) {
+            List<PeerResult> results =
+                    uccl.measure(
+                            stage("cuda-ipc", "cuda-foreign"),
+                            new Case(Op.WRITE, 1 << 16, pieces, 1),
+                            0.02);
+            assertThat(uccl.remarks()).isEmpty();
+            assertThat(results).hasSize(2).allMatch(r -> r.wrong() == 0 && r.path().equals("ipc"));
+        }
+        assertThat(
+                        uccl.measure(
+                                stage("cuda-cumem", "cuda:pinned"),
+                                new Case(Op.WRITE, 64, 1, 1),
+                                0.02))
+                .isEmpty();
+        assertThat(uccl.remarks().toString()).contains("memory of GPUs only");
+    }
+
+    @Test
     void piecesThatArriveInTheWrongPlaceAreFound() throws IOException {
         put(
                 "mooncake/engine.py",

@@ -187,7 +187,7 @@ class PythonPeerTest {
                 """
                 import ctypes, pathlib, pair, uccl_peer
                 uccl_peer.GPUS, uccl_peer.RDMA = ("/dev/null",), pathlib.Path("/")
-                uccl_peer.CUDA = None  # which opens the program itself
+                uccl_peer.packaged = lambda *_: None  # which opens the program itself
                 pair.main("uccl", uccl_peer.Uccl)
                 """);
         PythonPeer peer =
@@ -198,7 +198,7 @@ class PythonPeerTest {
             assertThat(results).hasSize(2).allMatch(r -> r.wrong() == 0 && r.gbps() > 0);
         }
         assertThat(peer.measure(stage("tcp"), test(1), 0.02)).isEmpty();
-        assertThat(peer.remarks().toString()).contains("GPU memory only");
+        assertThat(peer.remarks().toString()).contains("before the bytes are there");
     }
 
     /// Runs where `telpher bench --install-peers` was run before; it fetches nothing.
@@ -248,7 +248,7 @@ class PythonPeerTest {
             """;
 
     /// Likewise for UCCL; its connect and accept need each other.
-    private static final String UCCL =
+    static final String UCCL =
             """
             import ctypes, json, os, socket
             libc = ctypes.CDLL(None)
@@ -258,7 +258,7 @@ class PythonPeerTest {
                 def __init__(self, gpu):
                     libc.prctl(0x59616d61, -1)
                     self.door = socket.create_server(("127.0.0.1", 0))
-                def get_metadata(self): return json.dumps(["127.0.0.1", self.door.getsockname()[1], "0"]).encode()
+                def get_metadata(self): return json.dumps(["127.0.0.1", *[self.door.getsockname()[1]] * 2]).encode()
                 @staticmethod
                 def parse_metadata(data): return json.loads(data)
                 def connect(self, host, gpu, remote_port):
@@ -277,6 +277,14 @@ class PythonPeerTest {
                     return libc.process_vm_writev(pid, ctypes.byref(a), 1, ctypes.byref(b), 1, 0) == size, 5
                 read_async = None
                 def poll_async(self, token): return token == 5, True
+                def accept_local(self): return self.accept()[::2] + (1,)
+                def connect_local(self, gpu): return self.connect("127.0.0.1", gpu, int(gpu))
+                def advertise_ipc(self, connection, address, size): return self.advertise(connection, 3, address, size)
+                def write_ipc_async(self, connection, near, size, blob):
+                    return self.write_async(connection, 3, near, size, blob)
+                def writev_ipc_async(self, connection, near, sizes, blobs):
+                    each = [self.write_ipc_async(connection, *piece) for piece in zip(near, sizes, blobs)]
+                    return min(ok for ok, _ in each), 5
             """;
 
     private PythonPeer peer(String name) {
