@@ -15,7 +15,8 @@ from telpher import _jvm
 
 from . import _initiator, _target
 
-PEERS = ("java", "nixl", "mooncake", "uccl")
+PEERS = ("java", "nixl", "mooncake", "uccl", "nccl", "cuda")
+PATHS = {"cpu": ["mapped", "tcp"], "cuda": ["cuda-cumem", "tcp"]}
 Row = Dict[str, Any]
 
 
@@ -33,7 +34,8 @@ def listed(kind: Any) -> Any:
 def parse(arguments: List[str]) -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser(prog="python -m telpher.bench", description=__doc__)
-    parser.add_argument("--path", type=listed(str), default=["mapped", "tcp"], help="paths: mapped, cma, tcp, shm-ring")
+    parser.add_argument("--device", choices=sorted(PATHS), default="cpu", help="whose memory: cuda is GPU 0 to GPU 1 of those that the process sees")
+    parser.add_argument("--path", type=listed(str), help="paths: mapped, cma, tcp, shm-ring; of GPUs cuda-cumem, cuda-ipc (PyTorch's memory), tcp, shm-ring")
     parser.add_argument("--op", type=listed(str), default=["write", "send"], help="write (until it is in the target's memory), send (one way)")
     parser.add_argument("--sizes", type=listed(size), default=[8, 65536, 1 << 20], help="bytes, as 8,64K,1M")
     parser.add_argument("--depth", type=listed(int), default=[1, 16], help="operations in flight; sends have one")
@@ -42,8 +44,9 @@ def parse(arguments: List[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0.5, help="for each row")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", help="writes one JSON object per line, in the format of `telpher bench`")
-    parser.add_argument("--compare", type=listed(str), default=[], help="others in turn: java (the same from Java), nixl, mooncake, uccl")
+    parser.add_argument("--compare", type=listed(str), default=[], help="others in turn: java (the same from Java), nixl, mooncake, uccl, nccl, cuda")
     options = parser.parse_args(arguments)
+    options.path = options.path or PATHS[options.device]
     for name, allowed in (("op", ("write", "send")), ("style", ("prepared", "once")), ("compare", PEERS)):
         wrong = [each for each in getattr(options, name) if each not in allowed]
         if wrong:
@@ -65,6 +68,8 @@ def others(options: argparse.Namespace, path: str, op: str) -> List[Row]:
             command += ["--compare", ",".join(peers)]
         if options.pieces > 1:
             command += ["--pieces", str(options.pieces)]
+        if options.device == "cuda":
+            command += ["--memory", "cuda-foreign" if path == "cuda-ipc" else "cuda"]
         java = [os.path.join(_jvm.find_java(), "bin", "java"), "-XX:+UseSerialGC", "--enable-native-access=io.telpher.engine"]
         line = [*java, "-p", _jvm.jar_folder(), "-m", "io.telpher.cli/io.telpher.cli.Main", *command]
         done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -72,7 +77,7 @@ def others(options: argparse.Namespace, path: str, op: str) -> List[Row]:
             print("# telpher %s ended with %d:\n%s" % (" ".join(command), done.returncode, done.stdout), file=sys.stderr)
             return []
         for said in done.stdout.splitlines():
-            if "pip" in said or "not installed" in said:
+            if "not compared" in said:
                 print(said.strip(), file=sys.stderr)
         with open(file, encoding="utf-8") as rows:
             return [row for row in map(json.loads, rows) if "us_p50" in row]

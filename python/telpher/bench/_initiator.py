@@ -8,29 +8,45 @@ import random
 import subprocess
 import sys
 import zlib
-from time import perf_counter_ns
+from time import monotonic, perf_counter_ns
 from typing import Any, Callable, Dict, List, Tuple
 
 import telpher
 
-from ._target import endpoint_for, memory_for
+from ._target import GPU_PATHS, endpoint_for, memory_for
 
 Row = Dict[str, Any]
+
+BLOCK = 1_000_003
+"""Bytes of contents that are made; longer ones repeat them. A prime, so that no piece is like another."""
 
 
 class Pair:
     """This endpoint, and the target's process."""
 
-    def __init__(self, path: str, nbytes: int):
+    def __init__(self, path: str, nbytes: int, device: str):
         self.process = subprocess.Popen(
             [sys.executable, "-m", "telpher.bench", "--target"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)),
         )
-        self.tell("%s %d" % (path, nbytes))
+        self.tell("%s %d %s" % (path, nbytes, device))
         self.endpoint = endpoint_for(path)
-        self.region = memory_for(self.endpoint, path, nbytes)
+        self.region = memory_for(self.endpoint, path, nbytes, device, 0)
         self.connection = self.endpoint.connect(self.answer(), 60)
         self.target = self.connection.lookup("target", 60)
+        if path in GPU_PATHS:
+            self.until_a_gpu_copies(path)
+
+    def until_a_gpu_copies(self, path: str) -> None:
+        """Two GPUs are tried before they copy for each other, and memory of the other process is opened: meanwhile bytes are staged."""
+        end = monotonic() + 60
+        while True:
+            first = self.connection.write(self.region[:8], self.target[:8])
+            first.wait()
+            if first.path == path:
+                return
+            if monotonic() > end:
+                raise telpher.Error("no GPU copies by %s within 60 s, but %s does:\n%s" % (path, first.path, self.connection.explain()))
 
     def tell(self, line: str) -> None:
         """Tells the target."""
@@ -55,7 +71,7 @@ class Pair:
 
 def measure(options: argparse.Namespace, path: str, op: str, round_number: int) -> List[Row]:
     """All rows of one path and operation."""
-    pair = Pair(path, max(max(options.sizes), 8))
+    pair = Pair(path, max(max(options.sizes), 8), options.device)
     rows = []
     try:
         for nbytes in options.sizes:
@@ -76,7 +92,8 @@ def measure(options: argparse.Namespace, path: str, op: str, round_number: int) 
 
 def fill(pair: Pair, nbytes: int) -> None:
     """New contents for each row: what a zeroed or a stale buffer has would be noticed."""
-    pair.region.copy_in(random.getrandbits(8 * nbytes).to_bytes(nbytes, "little") if nbytes else b"")
+    block = random.getrandbits(8 * BLOCK).to_bytes(BLOCK, "little")
+    pair.region.copy_in((block * (nbytes // BLOCK + 1))[:nbytes])
 
 
 def check(pair: Pair, nbytes: int, options: argparse.Namespace) -> int:
@@ -115,9 +132,10 @@ def write(pair: Pair, nbytes: int, depth: int, style: str, options: argparse.Nam
     first = connection.write(local, remote)
     first.wait()
     used = first.path
+    # The bytes are ready, and no stream is waited for, as with the others.
     if depth == 1:
-        prepared = connection.prepare_write(local, remote)
-        call: Callable[[], Any] = prepared.run if style == "prepared" else lambda: connection.write(local, remote).wait()
+        prepared = connection.prepare_write(local, remote, stream=None)
+        call: Callable[[], Any] = prepared.run if style == "prepared" else lambda: connection.write(local, remote, stream=None).wait()
         return (*one_by_one(call, options.seconds), used)
     return (*in_flight(connection, local, remote, depth, style, options.seconds), used)
 
@@ -147,9 +165,9 @@ def one_by_one(call: Callable[[], Any], seconds: float) -> Tuple[List[int], floa
 
 def in_flight(connection: telpher.Connection, local: Any, remote: Any, depth: int, style: str, seconds: float) -> Tuple[List[int], float, int]:
     """Keeps some in flight; the oldest one is waited for and posted again."""
-    prepared = [connection.prepare_write(local, remote) for _ in range(depth)]
+    prepared = [connection.prepare_write(local, remote, stream=None) for _ in range(depth)]
     post: Callable[[int], telpher.Transfer] = (
-        (lambda i: prepared[i].post()) if style == "prepared" else (lambda i: connection.write(local, remote))
+        (lambda i: prepared[i].post()) if style == "prepared" else (lambda i: connection.write(local, remote, stream=None))
     )
     for warm in (True, False):
         posted = [0] * depth
@@ -182,7 +200,7 @@ def send(pair: Pair, nbytes: int, style: str, seconds: float) -> Tuple[List[int]
     pair.tell("echo %d" % nbytes)
     back = pair.endpoint.register(bytearray(nbytes))
     if style == "prepared":
-        out, answer = connection.prepare_send(region), connection.prepare_receive(back)
+        out, answer = connection.prepare_send(region, stream=None), connection.prepare_receive(back, stream=None)
 
         def call() -> None:
             answer.post()
@@ -192,7 +210,7 @@ def send(pair: Pair, nbytes: int, style: str, seconds: float) -> Tuple[List[int]
 
         def call() -> None:
             receive = connection.receive(back)
-            connection.send(region).wait()
+            connection.send(region, stream=None).wait()
             receive.wait()
 
     samples, total, done = one_by_one(call, seconds)
@@ -210,7 +228,7 @@ def row(
     last = len(samples) - 1
     quantile = lambda share: samples[min(last, int(share * len(samples)))] / 1e3  # noqa: E731
     return {
-        "system": "telpher", "version": telpher.__version__, "client": "python", "device": "cpu",
+        "system": "telpher", "version": telpher.__version__, "client": "python", "device": options.device,
         "transport": "tcp" if path == "tcp" else "shm", "path": path, "op": op, "tool": "telpher.bench",
         "settings": "%s, Python %d.%d" % (style, *sys.version_info[:2]), "bytes": nbytes, "pieces": options.pieces, "depth": depth,
         "round": round_number, "iterations": done, "GBps": nbytes * done / seconds / 1e9,

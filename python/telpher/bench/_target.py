@@ -9,16 +9,29 @@ from typing import Any
 import telpher
 
 
+GPU_PATHS = ("cuda-cumem", "cuda-ipc")
+
+
 def endpoint_for(path: str) -> telpher.Endpoint:
     """An endpoint whose connections take one path for their bytes."""
     if path == "tcp":
         return telpher.Endpoint(transports=["tcp"])
-    return telpher.Endpoint(transports=["shm"], paths=[path, "shm-ring"])
+    return telpher.Endpoint(transports=["shm"], paths=[path, "mapped" if path in GPU_PATHS else "shm-ring"])
 
 
-def memory_for(endpoint: telpher.Endpoint, path: str, nbytes: int) -> telpher.MemoryRegion:
-    """Memory that peers can reach by it."""
-    return endpoint.allocate(nbytes) if path == "mapped" else endpoint.register(bytearray(nbytes))
+def memory_for(endpoint: telpher.Endpoint, path: str, nbytes: int, device: str, rank: int) -> telpher.MemoryRegion:
+    """Memory that peers can reach by it. Rank N has the N-th GPU."""
+    if device == "cpu":
+        return endpoint.allocate(nbytes) if path == "mapped" else endpoint.register(bytearray(nbytes))
+    count = sum(each["runtime"] == "cuda" for each in telpher.devices())
+    gpu = "cuda:%d" % (rank % max(1, count))
+    if path != "cuda-ipc":
+        return endpoint.allocate(nbytes, device=gpu)
+    try:
+        import torch
+    except ImportError as e:
+        raise telpher.Error("cuda-ipc is for memory of others, and PyTorch, whose memory would be taken, cannot be imported: %s" % e) from e
+    return endpoint.register(torch.empty(nbytes, dtype=torch.uint8, device=gpu))
 
 
 def contents(region: telpher.MemoryRegion, nbytes: int) -> Any:
@@ -30,9 +43,9 @@ def contents(region: telpher.MemoryRegion, nbytes: int) -> Any:
 
 def serve() -> int:
     """Until the initiator has enough."""
-    path, nbytes = sys.stdin.readline().split()
+    path, nbytes, device = sys.stdin.readline().split()
     with endpoint_for(path) as endpoint:
-        region = memory_for(endpoint, path, int(nbytes))
+        region = memory_for(endpoint, path, int(nbytes), device, 1)
         endpoint.publish("target", region)
         print(endpoint.address.text, flush=True)
         peer = endpoint.accept(60)
@@ -48,7 +61,7 @@ def serve() -> int:
 
 def echo(peer: telpher.Connection, region: telpher.MemoryRegion, nbytes: int) -> None:
     """Sends back what comes; an empty message ends it."""
-    receive = peer.prepare_receive(region[:nbytes])
-    answer = peer.prepare_send(region[:nbytes])
+    receive = peer.prepare_receive(region[:nbytes], stream=None)
+    answer = peer.prepare_send(region[:nbytes], stream=None)
     while receive.run():
         answer.run()
