@@ -16,6 +16,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
 
 /// One-sided access to the memory of another simulated process: copies in slices, between which the
 /// thread can lose its turn.
@@ -53,7 +54,7 @@ final class SimWindows implements Windows {
     }
 
     @Override
-    public Window open(RemoteMemory memory, Deadline deadline) {
+    public CompletableFuture<Window> open(RemoteMemory memory, Deadline deadline) {
         process.scheduler().preempt();
         if (registry.process().isOver()) {
             throw new TelpherException.PeerLost(registry.process().name() + " is gone");
@@ -69,7 +70,7 @@ final class SimWindows implements Windows {
         SimWindow window = new SimWindow(region);
         open.add(window);
         process.scheduler().preempt(); // the answer is on its way, and the region may be closed now
-        return window;
+        return CompletableFuture.completedFuture(window);
     }
 
     @Override

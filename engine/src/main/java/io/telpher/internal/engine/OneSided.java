@@ -92,9 +92,12 @@ final class OneSided {
         return null;
     }
 
-    /// Looks now and then for regions that the peer has closed, whose memory this side still holds.
-    /// Called by the progress thread only, without the lock.
+    /// Ends waits for windows, and looks now and then for regions that the peer has closed, whose
+    /// memory this side still holds. Called by the progress thread only, without the lock.
     void tick(long now) {
+        for (Direct windows : links) {
+            windows.opening.tick(now);
+        }
         if (now - lastLook >= LOOK) {
             lastLook = now;
             for (Direct windows : links) {

@@ -4,8 +4,10 @@ import io.telpher.Device;
 import io.telpher.TelpherException;
 import io.telpher.spi.Window;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 
 /// What is known of one life of one region of the peer.
@@ -21,9 +23,8 @@ final class PeerRegion {
     /// Devices of this side that cannot reach it.
     final Set<Device> refusing = ConcurrentHashMap.newKeySet();
 
-    /// A thread is opening the window. No monitor: others wait for it no longer than they may,
-    /// and in a simulation as well.
-    final AtomicBoolean opening = new AtomicBoolean();
+    /// The end of the opening of the window while that is under way, however it ends.
+    final AtomicReference<@Nullable CompletableFuture<Void>> opening = new AtomicReference<>();
 
     /// Whether the window was given back: its owner has closed the region.
     private final AtomicBoolean over = new AtomicBoolean();

@@ -9,15 +9,35 @@ import io.telpher.internal.device.Runtimes;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.Window;
 import io.telpher.spi.Windows;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import org.jspecify.annotations.Nullable;
 
 /// Opens windows to regions of the peer for [Direct], and makes devices able to copy through them.
-/// Blocks, on the control executor; thread-safe.
+/// What blocks runs on the control executor; no thread is kept while the peer is asked, or while
+/// another one opens the same window. Thread-safe.
 final class WindowOpening {
+    /// So long an operation waits for the peer to say where its memory is. Then it goes by frames;
+    /// the question stays, and later operations have what comes of it.
+    private static final long PATIENCE = 2_000_000_000;
+
+    private static final CompletableFuture<Void> OVER = CompletableFuture.completedFuture(null);
+
+    /// An operation that waits for windows.
+    ///
+    /// @param all done when each is open, or cannot be opened, or at `until`
+    /// @param until nanoseconds of the clock
+    private record Waiting(CompletableFuture<Void> all, long until) {}
+
     private final ConnectionCore connection;
     private final Windows windows;
     private final Direct direct;
+    private final Queue<Waiting> waits = new ConcurrentLinkedQueue<>();
 
     WindowOpening(ConnectionCore connection, Windows windows, Direct direct) {
         this.connection = connection;
@@ -25,8 +45,8 @@ final class WindowOpening {
         this.direct = direct;
     }
 
-    /// @return what opens every window that an operation needs, and then calls back; it blocks, and
-    ///     does not look at the operation any more
+    /// @return what opens every window that an operation needs, and has it called back then, on the
+    ///     control executor; it blocks, and does not look at the operation any more
     Runnable of(Operation op, Runnable then) {
         OperationRegions regions = op.regions.of(op);
         RemoteMemory[] there = regions.allRemotes();
@@ -36,25 +56,57 @@ final class WindowOpening {
         Operation.Kind kind = op.kind;
         CounterUpdate counter = op.counter;
         Deadline deadline = new Deadline(connection.platform, op.deadline());
+        Runnable opened =
+                () -> {
+                    QueuedCopies queued = direct.queued;
+                    Device by =
+                            queued != null
+                                    ? null
+                                    : direct.devices.choose(
+                                            kind, own, several, there, there.length);
+                    if (queued != null) {
+                        queued.prepare(here);
+                    } else if (by != null) {
+                        prepare(by, here, there);
+                    }
+                    then.run();
+                };
         return () -> {
+            List<CompletableFuture<Void>> each = new ArrayList<>();
             for (RemoteMemory memory : there) {
-                open(memory, deadline);
+                each.add(open(memory, deadline));
             }
             if (counter != null) {
-                open(counter.memory(), deadline);
+                each.add(open(counter.memory(), deadline));
             }
-            QueuedCopies queued = direct.queued;
-            Device by =
-                    queued != null
-                            ? null
-                            : direct.devices.choose(kind, own, several, there, there.length);
-            if (queued != null) {
-                queued.prepare(here);
-            } else if (by != null) {
-                prepare(by, here, there);
-            }
-            then.run();
+            await(CompletableFuture.allOf(each.toArray(CompletableFuture<?>[]::new)), opened);
         };
+    }
+
+    private void await(CompletableFuture<Void> all, Runnable then) {
+        if (all.isDone()) {
+            then.run();
+            return;
+        }
+        Waiting wait = new Waiting(all, connection.platform.nanoTime() + PATIENCE);
+        waits.add(wait);
+        CompletableFuture<Void> unused =
+                all.thenRun(
+                        () -> {
+                            waits.remove(wait);
+                            connection.endpoint().control().execute(then);
+                        });
+    }
+
+    /// Lets those go on that have waited too long. Without the lock.
+    void tick(long now) {
+        for (Waiting wait : waits) {
+            if (now - wait.until >= 0 && wait.all.complete(null)) {
+                connection.note(
+                        "one-sided: the peer did not say in %s where a region is; by frames until it does"
+                                .formatted(Failures.seconds(Duration.ofNanos(PATIENCE))));
+            }
+        }
     }
 
     /// Makes a device able to reach both sides. What it cannot reach goes by frames.
@@ -140,44 +192,73 @@ final class WindowOpening {
         }
     }
 
-    private void open(RemoteMemory memory, Deadline deadline) {
+    /// @return done when the window is open, or cannot be opened
+    private CompletableFuture<Void> open(RemoteMemory memory, Deadline deadline) {
         PeerRegion slot = place(memory);
         if (slot == null) {
-            return;
+            return OVER;
         }
-        for (int round = 0; !slot.opening.compareAndSet(false, true); round++) {
-            if (deadline.passed()) {
-                return;
-            }
-            connection.platform.pause(round);
+        CompletableFuture<Void> mine = new CompletableFuture<>();
+        CompletableFuture<Void> others = slot.opening.compareAndExchange(null, mine);
+        if (others != null) {
+            return others;
         }
+        if (slot.window != null || slot.refusal != null) {
+            over(slot, mine);
+            return OVER;
+        }
+        CompletableFuture<Window> opening;
         try {
-            if (slot.window == null && slot.refusal == null) {
-                open(slot, memory, deadline);
-            }
-        } finally {
-            slot.opening.set(false);
+            opening = windows.open(memory, deadline);
+        } catch (Throwable e) {
+            Failures.letThrough(e);
+            opening = CompletableFuture.failedFuture(e);
+        }
+        CompletableFuture<Window> unused =
+                opening.whenComplete(
+                        (opened, failure) -> {
+                            try {
+                                if (opened != null) {
+                                    use(slot, memory, opened);
+                                } else {
+                                    refuse(slot, memory, failure);
+                                }
+                            } finally {
+                                over(slot, mine);
+                            }
+                        });
+        return mine;
+    }
+
+    private static void over(PeerRegion slot, CompletableFuture<Void> opening) {
+        slot.opening.set(null);
+        boolean first = opening.complete(null);
+        assert first;
+    }
+
+    private void use(PeerRegion slot, RemoteMemory memory, Window opened) {
+        slot.onDevice = opened.device() != null;
+        slot.window = opened;
+        if (direct.slot(memory) != slot) {
+            slot.giveBack(); // another life of the region has its place: nobody finds it
+        } else {
+            Events.chosen(connection, opened.path() + " to " + name(memory));
         }
     }
 
-    private void open(PeerRegion slot, RemoteMemory memory, Deadline deadline) {
-        try {
-            Window opened = windows.open(memory, deadline);
-            slot.onDevice = opened.device() != null;
-            slot.window = opened;
-            if (direct.slot(memory) != slot) {
-                slot.giveBack(); // another life of the region has its place: nobody finds it
-                return;
+    private void refuse(PeerRegion slot, RemoteMemory memory, Throwable failure) {
+        Throwable inner = failure instanceof CompletionException e ? e.getCause() : null;
+        Throwable why = inner == null ? failure : inner;
+        switch (why) {
+            case TelpherException.TimedOut ignored -> {} // the next operation tries again
+            case TelpherException.Cancelled ignored -> {}
+            case TelpherException e -> {
+                slot.refusal = e;
+                Events.rejected(connection, "window to " + name(memory) + ": " + e.getMessage());
             }
-            Events.chosen(connection, opened.path() + " to " + name(memory));
-        } catch (TelpherException.TimedOut | TelpherException.Cancelled e) {
-            return; // the operation ends by its own deadline; the next one tries again
-        } catch (TelpherException e) {
-            slot.refusal = e;
-            Events.rejected(connection, "window to " + name(memory) + ": " + e.getMessage());
-        } catch (Throwable e) {
-            Failures.letThrough(e);
-            slot.refusal = new TelpherException.Unsupported("cannot open " + memory + ": " + e);
+            default ->
+                    slot.refusal =
+                            new TelpherException.Unsupported("cannot open " + memory + ": " + why);
         }
     }
 

@@ -25,6 +25,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
@@ -130,13 +131,19 @@ class LeftoversTest {
                     Windows windows =
                             new Windows() {
                                 @Override
-                                public Window open(RemoteMemory memory, Deadline deadline) {
+                                public CompletableFuture<Window> open(
+                                        RemoteMemory memory, Deadline deadline) {
                                     if (memory.generation() == 1) {
                                         place(direct.get(), core, 2);
                                     }
                                     events.add("opened " + memory.generation());
-                                    return new StubWindow(
-                                            () -> events.add("closed " + memory.generation()));
+                                    return CompletableFuture.completedFuture(
+                                            new StubWindow(
+                                                    () ->
+                                                            events.add(
+                                                                    "closed "
+                                                                            + memory
+                                                                                    .generation())));
                                 }
 
                                 @Override

@@ -18,6 +18,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -91,7 +92,7 @@ class UndertakerTest {
 
     private static final class StuckWindows implements Windows {
         @Override
-        public Window open(RemoteMemory memory, Deadline deadline) {
+        public CompletableFuture<Window> open(RemoteMemory memory, Deadline deadline) {
             throw new TelpherException.Unsupported("no windows here");
         }
 

@@ -18,6 +18,7 @@ import io.telpher.spi.Windows;
 import java.util.HashSet;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
 
 /// Opens a peer's regions: inside this process directly, else by mapping the owner's memfd, else by
@@ -98,10 +99,15 @@ final class ShmWindows implements Windows {
         return endpoint.allows(path) ? null : "not among the option 'paths'";
     }
 
+    /// The owner's progress thread answers, which never waits: this thread waits for it.
+    @Override
+    public CompletableFuture<Window> open(RemoteMemory memory, Deadline deadline) {
+        return CompletableFuture.completedFuture(opened(memory, deadline));
+    }
+
     /// Tries `self`, then whichever of `mapped` and `cma` the owner chooses; a file that cannot be
     /// mapped here is asked for again by `cma`.
-    @Override
-    public Window open(RemoteMemory memory, Deadline deadline) {
+    private Window opened(RemoteMemory memory, Deadline deadline) {
         if (memory.incarnation() != link.greeting().incarnation()) {
             throw new TelpherException.StaleRegion(
                     memory + " belongs to an endpoint that has restarted since");

@@ -20,19 +20,28 @@ final class ControlStream implements Receiver {
         boolean take(ControlMessage message);
     }
 
+    /// Messages taken in at a time: a flood must not keep the thread.
+    private static final int BATCH = 64;
+
     private final Lane stream;
     private volatile Handler handler = message -> false;
 
     /// Messages that did not fit; guarded by this, as sending is.
-    private final ArrayDeque<byte[]> left = new ArrayDeque<>();
+    private final ArrayDeque<ControlMessage> left = new ArrayDeque<>();
 
     private boolean closed;
+
+    /// How many of them answer the peer; read without the monitor.
+    private volatile int answers;
 
     /// Whether something waits; read without the monitor.
     private volatile boolean owing;
 
     /// Why what came made no sense. Under the poll token.
     private @Nullable String violation;
+
+    /// The last look may have left something behind. Under the poll token.
+    private boolean more;
 
     /// @param stream a lane of the transport of streams; belongs to this from now on
     ControlStream(Lane stream) {
@@ -50,15 +59,29 @@ final class ControlStream implements Receiver {
 
     /// Sends a message, in the order of the calls; thrown away when the stream is over.
     synchronized void send(ControlMessage message) {
-        left.addLast(message.encode());
+        left.addLast(message);
+        count(message, 1);
         push();
     }
 
+    /// @return messages that answer the peer, which does not take them
+    int answers() {
+        return answers;
+    }
+
+    private synchronized void count(ControlMessage message, int change) {
+        if (message instanceof ControlMessage.Resolved
+                || message instanceof ControlMessage.Accepted) {
+            answers += change;
+        }
+    }
+
     private synchronized void push() {
-        byte[] next;
+        ControlMessage next;
         while (!closed && (next = left.peekFirst()) != null) {
-            MemorySegment frame = MemorySegment.ofArray(next);
-            int payload = next.length - Lane.HEADER;
+            byte[] bytes = next.encode();
+            MemorySegment frame = MemorySegment.ofArray(bytes);
+            int payload = bytes.length - Lane.HEADER;
             int result = stream.send(frame, 0, frame, Lane.HEADER, payload, null);
             if (result == Lane.FULL && stream.flush() == Lane.OK) {
                 continue;
@@ -67,6 +90,7 @@ final class ControlStream implements Receiver {
                 break; // full, or dead: then nothing has to be sent any more
             }
             left.removeFirst();
+            count(next, -1);
         }
         owing = !closed && stream.flush() == Lane.FULL;
     }
@@ -78,7 +102,14 @@ final class ControlStream implements Receiver {
         if (owing) {
             push();
         }
-        return stream.poll(this, Integer.MAX_VALUE) != Lane.DEAD && violation == null;
+        int frames = stream.poll(this, BATCH);
+        more = frames == BATCH;
+        return frames != Lane.DEAD && violation == null;
+    }
+
+    /// @return whether [#look] has to come again without anything that tells of it
+    boolean isBehind() {
+        return more;
     }
 
     @Nullable String failure() {
@@ -87,7 +118,7 @@ final class ControlStream implements Receiver {
 
     /// @return false when there is something to do first
     boolean park() {
-        return !owing && stream.park();
+        return !owing && !more && stream.park();
     }
 
     long silence() {
@@ -122,7 +153,8 @@ final class ControlStream implements Receiver {
         MemorySegment.copy(payload, ValueLayout.JAVA_BYTE, payloadAt, frame, Lane.HEADER, length);
         ControlMessage message = ControlMessage.decode(frame);
         if (message == null || !handler.take(message)) {
-            violation = "protocol: the peer sent a control message that makes no sense";
+            violation =
+                    "protocol: the peer sent a control message that makes no sense, or too many";
         }
     }
 }

@@ -127,7 +127,7 @@ final class VerbsLane implements Lane {
             own.poll();
         }
         int frames = input.poll(receiver, limit);
-        if (++polls % LOOK == 0) {
+        if (++polls % LOOK == 0 || control.isBehind()) {
             look();
         }
         String why = ended;

@@ -11,11 +11,7 @@ import io.telpher.spi.WorkQueue;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
-import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.function.IntConsumer;
 
@@ -25,6 +21,10 @@ import java.util.function.IntConsumer;
 ///
 /// Thread-safe. What blocks runs on the control executor.
 final class VerbsWindows implements Windows, WorkQueue, ControlStream.Handler {
+    /// What a peer that keeps to its limits ([RegionQuestions#MOST]) never asks for at a time: its
+    /// next question may come before the last one counts as done.
+    private static final int MOST_TASKS = 2 * RegionQuestions.MOST + 4 * ActivePairs.COUNT;
+
     private final EndpointContext endpoint;
     private final Registrations memory;
     private final Rail rail;
@@ -33,11 +33,10 @@ final class VerbsWindows implements Windows, WorkQueue, ControlStream.Handler {
     private final WindowTargets targets;
     private final ActivePairs pairs;
     private final Consumer<VerbsWindows> ended;
-    private final AtomicLong ids = new AtomicLong();
-    private final Map<Long, Asked> asked = new ConcurrentHashMap<>();
+    private final RegionQuestions questions;
 
-    /// A question for a region that was not answered yet.
-    private record Asked(long name, CompletableFuture<Window> answer) {}
+    /// What the peer has asked for and is not done: see [#take].
+    private final AtomicInteger tasks = new AtomicInteger();
 
     /// By [WindowTargets#name]; guarded by itself.
     private final Map<Long, VerbsWindow> windows = new HashMap<>();
@@ -45,7 +44,8 @@ final class VerbsWindows implements Windows, WorkQueue, ControlStream.Handler {
     /// Why the peer could not let a region be reached, last; for people.
     private volatile String refusal = "";
 
-    private volatile boolean closed;
+    /// Guarded by this.
+    private boolean closed;
 
     /// @param peer what the peer has said of its port
     /// @param failing told why the link is of no use any more
@@ -68,6 +68,7 @@ final class VerbsWindows implements Windows, WorkQueue, ControlStream.Handler {
         this.targets = new WindowTargets(endpoint, memory, rail, settings, peer, control);
         this.pairs =
                 new ActivePairs(endpoint, memory.device(), rail, settings, peer, control, failing);
+        this.questions = new RegionQuestions(control, this::opened);
         control.handle(this);
     }
 
@@ -78,86 +79,66 @@ final class VerbsWindows implements Windows, WorkQueue, ControlStream.Handler {
     // --- windows --------------------------------------------------------------------------------
 
     @Override
-    public Window open(RemoteMemory remote, Deadline deadline) {
+    public CompletableFuture<Window> open(RemoteMemory remote, Deadline deadline) {
         pairs.start();
-        await(pairs.started(), deadline, "a queue pair for " + remote);
-        long id = ids.incrementAndGet();
-        CompletableFuture<Window> answer = new CompletableFuture<>();
-        asked.put(id, new Asked(WindowTargets.name(remote.region(), remote.generation()), answer));
-        try {
-            if (closed) { // or else whoever closes finds the question
-                throw new TelpherException.Closed(rail + ": the link is closed");
-            }
-            control.send(
-                    new ControlMessage.Resolve(
-                            id, remote.region(), remote.generation(), remote.key()));
-            return await(answer, deadline, "where " + remote + " is");
-        } finally {
-            asked.remove(id);
-        }
-    }
-
-    private static <T> T await(CompletableFuture<T> future, Deadline deadline, String what) {
-        try {
-            return future.get(Math.max(0, deadline.left()), TimeUnit.NANOSECONDS);
-        } catch (TimeoutException e) {
-            throw new TelpherException.TimedOut("the peer has not said in time: " + what);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new TelpherException.Cancelled("interrupted while waiting for " + what);
-        } catch (ExecutionException e) {
-            throw e.getCause() instanceof TelpherException known
-                    ? known
-                    : new IllegalStateException(e.getCause());
-        }
+        return pairs.started().thenCompose(unused -> questions.ask(remote));
     }
 
     @Override
     public boolean take(ControlMessage message) {
-        switch (message) {
-            case ControlMessage.Resolve m -> endpoint.control().execute(() -> targets.resolve(m));
-            case ControlMessage.Offered m -> endpoint.control().execute(() -> targets.accept(m));
-            case ControlMessage.Accepted m -> endpoint.control().execute(() -> pairs.accepted(m));
-            case ControlMessage.Resolved m -> resolved(m);
+        return switch (message) {
+            case ControlMessage.Resolve m -> begin(() -> targets.resolve(m));
+            case ControlMessage.Offered m -> begin(() -> targets.accept(m));
+            case ControlMessage.Accepted m -> begin(() -> pairs.accepted(m));
+            case ControlMessage.Resolved m -> questions.answered(m);
             case ControlMessage.Revoked m -> revoked(m);
+        };
+    }
+
+    /// Has something done that may block.
+    ///
+    /// @return false when the peer has asked for more than it may while it waits for answers
+    private boolean begin(Runnable task) {
+        if (tasks.incrementAndGet() + control.answers() > MOST_TASKS) {
+            return false;
         }
+        endpoint.control()
+                .execute(
+                        () -> {
+                            try {
+                                task.run();
+                            } finally {
+                                tasks.decrementAndGet();
+                            }
+                        });
         return true;
     }
 
     /// The window is listed before anything else that the peer says is looked at: a region that
     /// closes right after finds it.
-    private void resolved(ControlMessage.Resolved answer) {
-        Asked question = asked.get(answer.id());
-        if (question == null) {
-            return; // too late
-        }
-        CompletableFuture<Window> waiting = question.answer();
-        switch (answer.status()) {
+    private Window opened(long name, ControlMessage.Resolved answer) {
+        return switch (answer.status()) {
             case GOOD -> {
-                long name = question.name();
                 VerbsWindow window = new VerbsWindow(this, name, answer);
                 synchronized (windows) {
                     windows.put(name, window);
                 }
-                waiting.complete(window);
+                yield window;
             }
             case STALE ->
-                    waiting.completeExceptionally(
-                            new TelpherException.StaleRegion("the region was closed by its owner"));
+                    throw new TelpherException.StaleRegion("the region was closed by its owner");
             case DENIED ->
-                    waiting.completeExceptionally(
-                            new TelpherException.AccessDenied(
-                                    "wrong key, or its owner allows peers nothing"));
+                    throw new TelpherException.AccessDenied(
+                            "wrong key, or its owner allows peers nothing");
             case FAILED -> {
                 refusal = answer.reason();
-                waiting.completeExceptionally(
-                        new TelpherException.Unsupported(
-                                rail + ": the peer says: " + answer.reason()));
+                throw new TelpherException.Unsupported(
+                        rail + ": the peer says: " + answer.reason());
             }
-        }
+        };
     }
 
-    private void revoked(ControlMessage.Revoked which) {
+    private boolean revoked(ControlMessage.Revoked which) {
         VerbsWindow window;
         synchronized (windows) {
             window = windows.remove(WindowTargets.name(which.region(), which.generation()));
@@ -165,6 +146,7 @@ final class VerbsWindows implements Windows, WorkQueue, ControlStream.Handler {
         if (window != null) {
             window.end();
         }
+        return true;
     }
 
     /// A window is not wanted any more.
@@ -262,7 +244,7 @@ final class VerbsWindows implements Windows, WorkQueue, ControlStream.Handler {
         pairs.close();
         ended.accept(this);
         TelpherException over = new TelpherException.Closed(rail + ": the link is closed");
-        asked.values().forEach(question -> question.answer().completeExceptionally(over));
+        questions.close(over);
         synchronized (windows) {
             windows.values().forEach(VerbsWindow::end);
             windows.clear();

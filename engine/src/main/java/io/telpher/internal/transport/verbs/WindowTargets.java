@@ -75,9 +75,9 @@ final class WindowTargets {
             answer = find(asked);
         } catch (TelpherException.StaleRegion e) {
             answer = refusal(asked, ControlMessage.Status.STALE, e.getMessage());
-        } catch (TelpherException e) {
+        } catch (RuntimeException e) {
             Log.warning("a region cannot be reached by RDMA", e);
-            answer = refusal(asked, ControlMessage.Status.FAILED, e.getMessage());
+            answer = refusal(asked, ControlMessage.Status.FAILED, text(e));
         }
         synchronized (told) {
             // Either this sees that the region is closed, or the one who closes it finds it here.
@@ -90,6 +90,13 @@ final class WindowTargets {
             }
             control.send(answer);
         }
+    }
+
+    /// What the peer is told, also of what nobody expects: it must not wait for ever.
+    private static String text(RuntimeException e) {
+        return e instanceof TelpherException
+                ? String.valueOf(e.getMessage())
+                : "internal failure: " + e;
     }
 
     private static ControlMessage.Resolved refusal(
@@ -168,9 +175,9 @@ final class WindowTargets {
             fresh = new QueuePair(memory.device(), rail, settings, SHAPE);
             fresh.connect(peer.with(offered.number(), offered.packet()), reads);
             used = use(offered, fresh, reads);
-        } catch (TelpherException e) {
+        } catch (RuntimeException e) {
             Log.warning("a queue pair for one-sided transfers", e);
-            refuse(offered, String.valueOf(e.getMessage()));
+            refuse(offered, text(e));
         } finally {
             if (!used && fresh != null) {
                 boolean unused = fresh.close(); // the peer has not heard of it

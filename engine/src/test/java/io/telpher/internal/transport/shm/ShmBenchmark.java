@@ -55,8 +55,8 @@ public final class ShmBenchmark {
             child.say("quiet");
             child.hear();
             if (part.equals("all") || part.equals("windows")) {
-                windows(link.windows().open(memory, ShmHarness.soon()));
-                windows(link.windows().open(foreign, ShmHarness.soon()));
+                windows(link.windows().open(memory, ShmHarness.soon()).join());
+                windows(link.windows().open(foreign, ShmHarness.soon()).join());
             }
             child.say("end");
             link.windows().close();

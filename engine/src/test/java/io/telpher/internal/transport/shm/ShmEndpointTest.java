@@ -211,7 +211,7 @@ class ShmEndpointTest {
             long mappings = 0;
             for (int i = 0; i < 1_050; i++) {
                 try (ShmHarness.Pair pair = ShmHarness.pair(one, two)) {
-                    Window window = pair.left().windows().open(remote, ShmHarness.soon());
+                    Window window = pair.left().windows().open(remote, ShmHarness.soon()).join();
                     window.exit(window.enter());
                 }
                 if (i == 49) {

@@ -101,7 +101,7 @@ class ShmProcessesTest {
 
         private static void hold(Link link, BufferedReader in) throws IOException {
             RemoteMemory memory = RemoteMemory.ofBytes(HexFormat.of().parseHex(in.readLine()));
-            Window window = link.windows().open(memory, ShmHarness.soon());
+            Window window = link.windows().open(memory, ShmHarness.soon()).join();
             int ticket = window.enter();
             System.out.println(window.path());
             in.readLine();
@@ -121,7 +121,7 @@ class ShmProcessesTest {
             child.say(ChildJvm.text(harness.address()));
             Link link = harness.connect(ChildJvm.address(child.hear()));
             RemoteMemory memory = RemoteMemory.ofBytes(HexFormat.of().parseHex(child.hear()));
-            Window window = link.windows().open(memory, ShmHarness.soon());
+            Window window = link.windows().open(memory, ShmHarness.soon()).join();
             assertThat(window.path()).isEqualTo(path);
             MemorySegment local = Arena.ofAuto().allocate(SIZE).fill((byte) 42);
             int ticket = window.enter();

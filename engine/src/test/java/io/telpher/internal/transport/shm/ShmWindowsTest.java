@@ -65,7 +65,7 @@ class ShmWindowsTest {
     }
 
     private Window open(ShmHarness.Region region) {
-        return windows.open(owner.remote(region), ShmHarness.soon());
+        return windows.open(owner.remote(region), ShmHarness.soon()).join();
     }
 
     private static MemorySegment random(long bytes) {
@@ -175,7 +175,7 @@ class ShmWindowsTest {
                         0,
                         good.length(),
                         good.access());
-        return windows.open(bad, ShmHarness.soon());
+        return windows.open(bad, ShmHarness.soon()).join();
     }
 
     @Test

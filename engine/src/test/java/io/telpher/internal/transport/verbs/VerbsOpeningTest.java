@@ -1,0 +1,223 @@
+package io.telpher.internal.transport.verbs;
+
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.telpher.Access;
+import io.telpher.MemoryRegion;
+import io.telpher.RemoteMemory;
+import io.telpher.TelpherException;
+import io.telpher.Transfer;
+import io.telpher.TransferState;
+import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
+import io.telpher.internal.transport.verbs.VerbsFaultsTest.Couple;
+import io.telpher.spi.Lane;
+import io.telpher.spi.Window;
+import java.lang.foreign.MemorySegment;
+import java.lang.reflect.Proxy;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/// How one-sided transfers begin, on the double: what the peer is asked, and what happens until it
+/// answers.
+@Timeout(120)
+class VerbsOpeningTest {
+    private static final Duration LIMIT = Duration.ofSeconds(30);
+    private static final int BYTES = 4096;
+    private static final FakeVerbs VERBS = FakeVerbs.HERE;
+
+    @BeforeEach
+    void reset() {
+        VERBS.reset();
+    }
+
+    @AfterEach
+    void nothingIsLeft() throws InterruptedException {
+        long end = System.nanoTime() + LIMIT.toNanos();
+        while (!VERBS.left().isEmpty() && System.nanoTime() < end) {
+            Thread.sleep(1);
+        }
+        assertThat(VERBS.misuses()).isEmpty();
+        assertThat(VERBS.left()).isEmpty();
+        VERBS.reset();
+    }
+
+    private static Transfer write(Couple couple) {
+        MemoryRegion from = couple.here.allocate(BYTES, Access.READ_WRITE);
+        MemoryRegion into = couple.there.allocate(BYTES, Access.READ_WRITE);
+        return couple.connection.write(from.slice(0, BYTES), into.remote());
+    }
+
+    private static String pathOf(Transfer transfer) {
+        assertThat(transfer.await(LIMIT)).as("ends in time").isTrue();
+        assertThat(transfer.state()).as("%s", transfer.error()).isEqualTo(TransferState.DONE);
+        return transfer.path();
+    }
+
+    /// More than there are control threads, all before the first queue pair is there.
+    @Test
+    void firstTransfersDoNotWaitForEachOther() throws InterruptedException {
+        CountDownLatch posted = new CountDownLatch(1);
+        Provider slow =
+                Altered.provider(
+                        VERBS,
+                        "createQp",
+                        (usual, arguments) -> {
+                            boolean isTarget =
+                                    ((VerbsQueuePairs.Capacity) arguments[2]).sends() == 1;
+                            if (isTarget) {
+                                assertThat(posted.await(LIMIT.toSeconds(), TimeUnit.SECONDS))
+                                        .isTrue();
+                            }
+                            return usual.answer();
+                        });
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL, slow)) {
+            List<Transfer> writes = new ArrayList<>();
+            for (int i = 0; i < 400; i++) {
+                writes.add(write(couple));
+            }
+            Thread.sleep(200);
+            posted.countDown();
+            assertThat(writes).allSatisfy(each -> assertThat(pathOf(each)).isEqualTo("verbs"));
+        }
+    }
+
+    /// The far side is registering a region, for as long as the test likes.
+    @Test
+    void aPeerThatDoesNotAnswerIsNotWaitedForLong() throws InterruptedException {
+        VERBS.removeDevice("fake1");
+        CountDownLatch end = new CountDownLatch(1);
+        AtomicBoolean stalls = new AtomicBoolean();
+        Provider stalling =
+                Altered.provider(
+                        VERBS,
+                        "register",
+                        (usual, arguments) -> {
+                            if (stalls.get()) {
+                                assertThat(end.await(LIMIT.toSeconds(), TimeUnit.SECONDS)).isTrue();
+                            }
+                            return usual.answer();
+                        });
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL, stalling)) {
+            assertThat(pathOf(write(couple))).isEqualTo("verbs");
+            MemoryRegion from = couple.here.allocate(BYTES, Access.READ_WRITE);
+            MemoryRegion into = couple.there.allocate(BYTES, Access.READ_WRITE);
+            stalls.set(true);
+            assertThat(pathOf(couple.connection.write(from.slice(0, BYTES), into.remote())))
+                    .isEqualTo("verbs-ring");
+            assertThat(couple.connection.explain())
+                    .contains("the peer did not say in 2 s where a region is");
+            end.countDown();
+            long late = System.nanoTime() + LIMIT.toNanos();
+            while (!pathOf(couple.connection.write(from.slice(0, BYTES), into.remote()))
+                    .equals("verbs")) {
+                assertThat(System.nanoTime()).as("the answer is not used").isLessThan(late);
+                Thread.sleep(1);
+            }
+        }
+    }
+
+    /// Whatever happens where a question is answered, there is an answer.
+    @Test
+    void aBugOfThePeerIsItsAnswer() {
+        VERBS.removeDevice("fake1");
+        AtomicReference<RuntimeException> planted = new AtomicReference<>();
+        Provider failing =
+                Altered.provider(
+                        VERBS,
+                        "register",
+                        (usual, arguments) -> {
+                            RuntimeException bug = planted.getAndSet(null);
+                            if (bug != null) {
+                                throw bug;
+                            }
+                            return usual.answer();
+                        });
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL, failing)) {
+            assertThat(pathOf(write(couple))).isEqualTo("verbs");
+            planted.set(new IllegalStateException("planted"));
+            assertThat(pathOf(write(couple))).isEqualTo("verbs-ring");
+            assertThat(couple.connection.explain())
+                    .contains("internal failure: java.lang.IllegalStateException: planted");
+            assertThat(pathOf(write(couple))).isEqualTo("verbs");
+        }
+    }
+
+    /// A stream that takes everything, and brings as many frames as it is asked for.
+    private static ControlStream flooded(List<Long> asked) {
+        return new ControlStream(
+                (Lane)
+                        Proxy.newProxyInstance(
+                                VerbsOpeningTest.class.getClassLoader(),
+                                new Class<?>[] {Lane.class},
+                                (proxy, method, arguments) ->
+                                        switch (method.getName()) {
+                                            case "send" -> {
+                                                byte[] frame =
+                                                        ((MemorySegment) arguments[0])
+                                                                .toArray(JAVA_BYTE);
+                                                if (ControlMessage.decode(frame)
+                                                        instanceof ControlMessage.Resolve m) {
+                                                    asked.add(m.id());
+                                                }
+                                                yield Lane.OK;
+                                            }
+                                            case "flush" -> Lane.OK;
+                                            case "poll" -> arguments[1];
+                                            case "park" -> true;
+                                            default -> throw new AssertionError(method);
+                                        }));
+    }
+
+    @Test
+    void aFloodOfMessagesIsTakenInByAndBy() {
+        ControlStream stream = flooded(new ArrayList<>());
+        assertThat(stream.look()).isTrue();
+        assertThat(stream.isBehind()).isTrue();
+        assertThat(stream.park()).isFalse();
+    }
+
+    @Test
+    void aFewQuestionsAreUnderWayAtATime() {
+        List<Long> asked = new ArrayList<>();
+        RegionQuestions questions =
+                new RegionQuestions(
+                        flooded(asked),
+                        (name, answer) -> {
+                            throw new TelpherException.StaleRegion("region " + (name >> 32));
+                        });
+        List<CompletableFuture<Window>> ends = new ArrayList<>();
+        for (int i = 0; i < 100; i++) {
+            ends.add(questions.ask(new RemoteMemory(1, i, 1, 7, 0, 8, Access.READ_WRITE)));
+        }
+        assertThat(asked).hasSize(RegionQuestions.MOST);
+        for (int i = 0; i < 50; i++) {
+            assertThat(questions.answered(stale(asked.get(i)))).isTrue();
+        }
+        assertThat(asked).hasSize(100);
+        assertThat(questions.answered(stale(asked.get(0)))).as("twice").isFalse();
+        assertThat(ends.subList(0, 50))
+                .allSatisfy(
+                        end ->
+                                assertThat(end.exceptionNow())
+                                        .isInstanceOf(TelpherException.StaleRegion.class));
+        assertThat(ends.get(50)).isNotDone();
+        questions.close(new TelpherException.Closed("over"));
+        assertThat(ends.subList(50, 100))
+                .allSatisfy(end -> assertThat(end.exceptionNow()).hasMessage("over"));
+    }
+
+    private static ControlMessage.Resolved stale(long id) {
+        return ControlMessage.Resolved.refusal(id, ControlMessage.Status.STALE, "");
+    }
+}
