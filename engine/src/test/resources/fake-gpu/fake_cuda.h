@@ -99,6 +99,7 @@ struct range {
 };
 
 struct reservation { address base; size_t bytes; struct reservation *next; };
+struct reservation *reservation_of(address at);
 
 /* One piece of work in a stream. Runs without the lock; answers with a result. */
 struct work {

@@ -275,6 +275,7 @@ static int attribute(void *out, int which, address at, int strict) {
     if (strict && !range) return INVALID_VALUE;
     struct physical *physical = range ? range->physical : 0;
     int vmm = range && range->kind == MAPPED;
+    struct reservation *around = vmm ? reservation_of(at) : 0; /* real drivers name all of it */
     switch (which) {
         case 1: *(void **) out = range ? range->context : 0; break;
         case 2: *(unsigned *) out = !range ? 0 : physical ? 2 : 1; break;
@@ -286,8 +287,10 @@ static int attribute(void *out, int which, address at, int strict) {
                 : (int) (range->context->device - devices); break;
         case 10: *(unsigned *) out = range && range->kind == ALLOCATED
                 && !option("FAKE_CUDA_NO_IPC"); break;
-        case 11: case 19: *(address *) out = range ? range->base : 0; break;
-        case 12: case 18: *(size_t *) out = range ? range->bytes : 0; break;
+        case 11: *(address *) out = around ? around->base : range ? range->base : 0; break;
+        case 12: *(size_t *) out = around ? around->bytes : range ? range->bytes : 0; break;
+        case 18: *(size_t *) out = range ? range->bytes : 0; break;
+        case 19: *(address *) out = range ? range->base : 0; break;
         case 13: *(unsigned *) out = range != 0; break;
         case 14: *(uint64_t *) out = vmm ? abs(physical->handle_types) : 0;
                 break;

@@ -100,6 +100,12 @@ int cuMemAddressReserve(address *out, size_t bytes, size_t alignment, address at
     LOCKED(vmm_reserve(out, bytes));
 }
 
+struct reservation *reservation_of(address at) {
+    struct reservation *found = reservations;
+    while (found && (at < found->base || at >= found->base + found->bytes)) found = found->next;
+    return found;
+}
+
 static int mapped_within(address base, size_t bytes) {
     for (struct range *range = ranges; range; range = range->next) {
         if (range->kind == MAPPED && range->base < base + bytes

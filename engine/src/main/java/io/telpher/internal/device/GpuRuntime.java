@@ -25,10 +25,13 @@ public interface GpuRuntime {
     /// @return whether [#open] was called for that device; no context is made
     boolean isOpen(Device device);
 
-    /// What the driver knows of an address.
+    /// What the driver knows of memory.
     ///
+    /// @param address its first byte
+    /// @param bytes how far to look: memory that was mapped in parts, side by side in one
+    ///     reservation, counts as one allocation as far as it is asked for
     /// @return null when it knows nothing: ordinary host memory
-    @Nullable Pointer inspect(long address);
+    @Nullable Pointer inspect(long address, long bytes);
 
     /// Whose memory an address is.
     enum Kind {
@@ -46,6 +49,7 @@ public interface GpuRuntime {
     /// @param device the device that it belongs to, or was last on
     /// @param base first byte of the allocation
     /// @param size bytes of the allocation
-    /// @param id number that no other allocation of this process ever had or will have
+    /// @param id number that no other allocation of this process ever had or will have; of the
+    ///     first part where there are several
     record Pointer(Kind kind, Device device, long base, long size, long id) {}
 }

@@ -126,7 +126,7 @@ public final class Runtimes {
 
     /// Describes foreign memory: see [DeviceMemory#of].
     public static DeviceMemory describe(long address, long size) {
-        GpuRuntime.Pointer pointer = inspect(address);
+        GpuRuntime.Pointer pointer = inspect(address, size);
         if (pointer == null) {
             throw new TelpherException.Unsupported(
                     "0x%x is not memory of a device (%s); host memory is registered as a segment"
@@ -146,10 +146,10 @@ public final class Runtimes {
         return new DeviceMemory(pointer.device(), address, size);
     }
 
-    /// @return what some driver knows of an address, or null
-    public static GpuRuntime.@Nullable Pointer inspect(long address) {
+    /// @return what some driver knows of memory, or null; see [GpuRuntime#inspect]
+    public static GpuRuntime.@Nullable Pointer inspect(long address, long bytes) {
         for (GpuRuntime runtime : ALL) {
-            GpuRuntime.Pointer pointer = runtime.inspect(address);
+            GpuRuntime.Pointer pointer = runtime.inspect(address, bytes);
             if (pointer != null) {
                 return pointer;
             }

@@ -171,7 +171,7 @@ public final class CudaRuntime implements GpuRuntime {
     }
 
     @Override
-    public @Nullable Pointer inspect(long address) {
+    public @Nullable Pointer inspect(long address, long bytes) {
         CudaContext any = anyContext();
         if (any == null) {
             return null;
@@ -187,13 +187,32 @@ public final class CudaRuntime implements GpuRuntime {
             Device owner = devices().get(Math.clamp(found.device(), 0, devices().size() - 1));
             if (kind == Kind.DEVICE) {
                 CudaMemory.Range range = range(open(found.device()).context(), address);
-                return new Pointer(kind, owner, range.base(), range.bytes(), found.bufferId());
+                long end = end(found, range, address + bytes);
+                return new Pointer(kind, owner, range.base(), end - range.base(), found.bufferId());
             }
             return new Pointer(
                     kind, owner, found.rangeStart(), found.rangeBytes(), found.bufferId());
         } finally {
             any.exit(before);
         }
+    }
+
+    /// Where memory ends that may be mapped in parts, as PyTorch's expandable segments are. Parts
+    /// that lie side by side in one reservation belong together; two allocations that happen to be
+    /// neighbours do not.
+    private long end(CudaPointers.Attributes first, CudaMemory.Range part, long wanted) {
+        long end = part.base() + part.bytes();
+        while (end < wanted) {
+            CudaPointers.Attributes next = CudaPointers.describe(end);
+            if (next.memoryType() != CudaPointers.CU_MEMORYTYPE_DEVICE
+                    || next.device() != first.device()
+                    || next.rangeStart() != first.rangeStart()) {
+                break;
+            }
+            CudaMemory.Range range = range(open(next.device()).context(), end);
+            end = range.base() + range.bytes();
+        }
+        return end;
     }
 
     /// The mapping, where the attributes know the reservation only. Only the context of the

@@ -72,7 +72,7 @@ public final class HipRuntime implements GpuRuntime {
     }
 
     @Override
-    public @Nullable Pointer inspect(long address) {
+    public @Nullable Pointer inspect(long address, long bytes) {
         if (devices().isEmpty()) {
             return null;
         }

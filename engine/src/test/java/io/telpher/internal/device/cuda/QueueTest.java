@@ -126,7 +126,8 @@ class QueueTest {
                 "handles",
                 "killedOwner",
                 "lies",
-                "inspect");
+                "inspect",
+                "parts");
     }
 
     private void run(Class<?> scenarios, List<String> options, String... names) throws Exception {

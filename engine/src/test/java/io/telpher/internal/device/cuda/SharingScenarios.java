@@ -9,7 +9,9 @@ import io.telpher.internal.device.CopyQueue.Way;
 import io.telpher.internal.device.ExportRecord;
 import io.telpher.internal.device.Gpu;
 import io.telpher.internal.device.GpuRuntime;
+import io.telpher.internal.device.Runtimes;
 import io.telpher.internal.device.cuda.Stage.Done;
+import io.telpher.internal.ffi.cuda.CudaVmm;
 import io.telpher.internal.ffi.linux.Descriptors;
 import io.telpher.internal.ffi.linux.Processes;
 import java.io.BufferedReader;
@@ -226,14 +228,54 @@ final class SharingScenarios {
         }
     }
 
+    /// Parts that lie side by side in one reservation are one piece of memory, as PyTorch's
+    /// expandable segments are; two reservations never are, nor what lies behind the last part.
+    static void parts() {
+        CudaRuntime runtime = CudaRuntime.INSTANCE;
+        CudaContext context = HERE.context();
+        long before = context.enter();
+        try {
+            CudaVmm.Properties properties =
+                    new CudaVmm.Properties(
+                            CudaVmm.CU_MEM_LOCATION_TYPE_DEVICE, context.device(), 0, false);
+            long part =
+                    CudaVmm.granularity(properties, CudaVmm.CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+            long base = CudaVmm.reserve(3 * part, 0);
+            for (int i = 0; i < 2; i++) {
+                long handle = CudaVmm.tryCreate(part, properties);
+                assertThat(handle).isPositive();
+                CudaVmm.map(base + i * part, part, handle);
+                CudaVmm.release(handle);
+            }
+            GpuRuntime.Pointer one = runtime.inspect(base + 8, 8);
+            GpuRuntime.Pointer both = runtime.inspect(base + 8, 2 * part);
+            assertThat(one).isNotNull();
+            assertThat(both).isNotNull();
+            assertThat(one.size()).isEqualTo(part);
+            assertThat(both.size()).isEqualTo(2 * part);
+            assertThat(both.id()).isEqualTo(one.id());
+            assertThat(Runtimes.describe(base + 8, 2 * part - 8).size()).isEqualTo(2 * part - 8);
+            assertThatThrownBy(() -> Runtimes.describe(base + 8, 2 * part))
+                    .isInstanceOf(IndexOutOfBoundsException.class)
+                    .hasMessageContaining("ends after " + (2 * part - 8));
+            assertThatThrownBy(() -> HERE.export(base, 2 * part, Gpu.WAY_DESCRIPTOR))
+                    .isInstanceOf(TelpherException.Unsupported.class)
+                    .hasMessageContaining("several parts");
+            CudaVmm.unmap(base, 2 * part);
+            CudaVmm.freeAddresses(base, 3 * part);
+        } finally {
+            context.exit(before);
+        }
+    }
+
     /// The driver knows whose memory an address is; what is freed is somebody else's afterwards.
     static void inspect() {
         CudaRuntime runtime = CudaRuntime.INSTANCE;
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment host = arena.allocate(SIZE, 4096);
-            assertThat(runtime.inspect(host.address())).isNull();
+            assertThat(runtime.inspect(host.address(), 8)).isNull();
             Gpu.Allocation memory = HERE.allocate(SIZE);
-            GpuRuntime.Pointer found = runtime.inspect(memory.address() + 100);
+            GpuRuntime.Pointer found = runtime.inspect(memory.address() + 100, 8);
             assertThat(found).isNotNull();
             assertThat(found.kind()).isEqualTo(GpuRuntime.Kind.DEVICE);
             assertThat(found.device()).isEqualTo(HERE.device());
@@ -241,22 +283,22 @@ final class SharingScenarios {
             assertThat(found.size()).isGreaterThanOrEqualTo(SIZE);
             memory.close();
             memory.close();
-            assertThat(runtime.inspect(memory.address())).isNull();
+            assertThat(runtime.inspect(memory.address(), 8)).isNull();
             try (Gpu.Allocation again = HERE.allocate(SIZE)) {
-                GpuRuntime.Pointer other = runtime.inspect(again.address());
+                GpuRuntime.Pointer other = runtime.inspect(again.address(), 8);
                 assertThat(other).isNotNull();
                 assertThat(other.id()).isNotEqualTo(found.id());
             }
             Gpu.Pin whole = HERE.pin(host.address(), SIZE);
             Gpu.Pin part = HERE.pin(host.address() + 100, 200);
-            GpuRuntime.Pointer pinned = runtime.inspect(host.address());
+            GpuRuntime.Pointer pinned = runtime.inspect(host.address(), 8);
             assertThat(pinned).isNotNull();
             assertThat(pinned.kind()).isEqualTo(GpuRuntime.Kind.PINNED);
             whole.close();
             whole.close();
-            assertThat(runtime.inspect(host.address())).isNotNull();
+            assertThat(runtime.inspect(host.address(), 8)).isNotNull();
             part.close();
-            assertThat(runtime.inspect(host.address())).isNull();
+            assertThat(runtime.inspect(host.address(), 8)).isNull();
         }
     }
 

@@ -133,10 +133,10 @@ final class HipCheck {
     }
 
     private static void addresses() {
-        assertThat(Runtimes.inspect(ARENA.allocate(8).address())).isNull();
+        assertThat(Runtimes.inspect(ARENA.allocate(8).address(), 8)).isNull();
         long before;
         try (Gpu.Allocation memory = gpu().allocate(BYTES)) {
-            GpuRuntime.Pointer found = Runtimes.inspect(memory.address() + 100);
+            GpuRuntime.Pointer found = Runtimes.inspect(memory.address() + 100, 8);
             assertThat(found).isNotNull();
             assertThat(found.kind()).isEqualTo(GpuRuntime.Kind.DEVICE);
             assertThat(found.device()).isEqualTo(DEVICE);
@@ -148,7 +148,7 @@ final class HipCheck {
                     .isInstanceOf(IndexOutOfBoundsException.class);
         }
         try (Gpu.Allocation again = gpu().allocate(BYTES)) {
-            GpuRuntime.Pointer found = Runtimes.inspect(again.address());
+            GpuRuntime.Pointer found = Runtimes.inspect(again.address(), 8);
             assertThat(found).isNotNull();
             assertThat(found.id()).isNotEqualTo(before);
         }
@@ -158,14 +158,14 @@ final class HipCheck {
         MemorySegment host = ARENA.allocate(3 * 4096, 4096);
         Gpu.Pin all = gpu().pin(host.address(), host.byteSize());
         Gpu.Pin part = gpu().pin(host.address() + 4096, 4096);
-        GpuRuntime.Pointer found = Runtimes.inspect(host.address());
+        GpuRuntime.Pointer found = Runtimes.inspect(host.address(), 8);
         assertThat(found).isNotNull();
         assertThat(found.kind()).isEqualTo(GpuRuntime.Kind.PINNED);
         all.close();
         all.close();
-        assertThat(Runtimes.inspect(host.address())).as("still used").isNotNull();
+        assertThat(Runtimes.inspect(host.address(), 8)).as("still used").isNotNull();
         part.close();
-        assertThat(Runtimes.inspect(host.address())).isNull();
+        assertThat(Runtimes.inspect(host.address(), 8)).isNull();
     }
 
     /// Copies in 100 pieces, by one job.
@@ -291,7 +291,7 @@ final class HipCheck {
                 "hipPointerGetAttribute",
                 3,
                 "hipPointerGetAttribute(9, 0x",
-                () -> Runtimes.inspect(memory));
+                () -> Runtimes.inspect(memory, 8));
         throwing("hipMemcpyAsync", 1, "hipMemcpyAsync(0x", () -> copy(memory, host));
         throwing("hipStreamSynchronize", 1, "hipStreamSynchronize(", () -> copy(memory, host));
         long page = ARENA.allocate(4096, 4096).address();
