@@ -22,16 +22,20 @@ class GpuContractTest {
     class Vector extends VectorContract {}
 
     @Nested
+    @Setting.OnRequest(TestPath.CUDA_VIA)
     class Message extends MessageContract {}
 
     @Nested
+    @Setting.OnRequest(TestPath.CUDA_VIA)
     class Notification extends NotificationContract {}
 
     @Nested
     @Setting.In(Place.TWO)
+    @Setting.OnRequest(TestPath.CUDA_VIA)
     class Style extends StyleContract {}
 
     @Nested
+    @Setting.OnRequest(TestPath.CUDA_VIA)
     class Access extends AccessContract {}
 
     @Nested
@@ -40,11 +44,14 @@ class GpuContractTest {
 
     @Nested
     @Setting.In(Place.TWO)
+    @Setting.OnRequest(TestPath.CUDA_VIA)
     class Lifecycle extends LifecycleContract {}
 
     @Nested
+    @Setting.OnRequest(TestPath.CUDA_VIA)
     class Deadline extends DeadlineContract {}
 
     @Nested
+    @Setting.OnRequest(TestPath.CUDA_VIA)
     class Death extends DeathContract {}
 }

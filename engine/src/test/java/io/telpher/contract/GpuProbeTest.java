@@ -123,6 +123,19 @@ class GpuProbeTest {
         assertThat(elsewhere.resolve("held")).exists();
     }
 
+    /// A third GPU carries their bytes, once it has been tried with both.
+    @Test
+    void whereATrialFailsAThirdGpuCopies() throws IOException {
+        String found =
+                writeUntil(
+                        "cuda-via-gpu",
+                        "carries bytes between",
+                        60,
+                        Map.of("FAKE_CUDA_DEVICES", "3", "FAKE_CUDA_CORRUPT_PEERS", "0-1"));
+        assertThat(found).contains("path cuda-cumem by", "a trial has shown that it does not work");
+        assertThat(kept()).hasSize(3).filteredOn("good"::equals).hasSize(2);
+    }
+
     @Test
     void pairsThatHangAreRefused() {
         String found =

@@ -333,8 +333,8 @@ class GpuStagingTest {
         return lengths;
     }
 
-    /// Two processes, two GPUs that the driver keeps apart: bytes go through memory that both
-    /// processes page-locked.
+    /// Two processes, two GPUs that the driver keeps apart, and no other one that may help: bytes
+    /// go through memory that both processes page-locked.
     @Test
     void gpusWithoutPeerAccessMeetInSharedMemory() {
         Participant here = new Participant();
@@ -343,8 +343,12 @@ class GpuStagingTest {
                         FakeGpu.jvmArguments(),
                         Map.of("FAKE_CUDA_DEVICES", "4", "FAKE_CUDA_REFUSE_PEERS", "0-3"));
         try {
-            here.open(options -> options.withTransports(List.of("shm")));
-            there.tell(self -> self.open(options -> options.withTransports(List.of("shm"))));
+            Participant.Tweak options =
+                    o ->
+                            o.withTransports(List.of("shm"))
+                                    .withPaths(List.of("cuda-cumem", "shm-ring"));
+            here.open(options);
+            there.tell(self -> self.open(options));
             there.acceptFrom(here);
             here.keep("gpu", allocate(here, 0), Participant.arena());
             byte[] remote =

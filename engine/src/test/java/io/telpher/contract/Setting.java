@@ -31,6 +31,15 @@ record Setting(TestPath path, Place place) {
         Place[] value();
     }
 
+    /// Paths that differ from others in how bytes are copied alone, for contracts that are about
+    /// more: these run on them only where `-Dtelpher.test.path` names them.
+    @Retention(RetentionPolicy.RUNTIME)
+    @Target(ElementType.TYPE)
+    @interface OnRequest {
+        /// @return the paths
+        TestPath[] value();
+    }
+
     @Override
     public String toString() {
         return (path.isOnGpus() ? path.name() : path.path())
@@ -66,10 +75,16 @@ record Setting(TestPath path, Place place) {
                 ParameterDeclarations parameters, ExtensionContext context) {
             In in = context.getRequiredTestClass().getAnnotation(In.class);
             List<Place> places = List.of(in == null ? Place.values() : in.value());
+            OnRequest rare = context.getRequiredTestClass().getAnnotation(OnRequest.class);
+            List<TestPath> onRequest = rare == null ? List.of() : List.of(rare.value());
             boolean onGpus = context.getTags().contains(FakeGpu.TAG);
             return Arrays.stream(TestPath.values())
                     .filter(path -> path.isOnGpus() == onGpus)
-                    .filter(path -> ONLY.isEmpty() || ONLY.equals(path.path()))
+                    .filter(
+                            path ->
+                                    ONLY.isEmpty()
+                                            ? !onRequest.contains(path)
+                                            : ONLY.equals(path.path()))
                     .flatMap(
                             path ->
                                     path.places().stream()

@@ -30,6 +30,12 @@ enum TestPath {
     /// Memory of GPUs of two processes.
     CUDA_CUMEM(
             "cuda-cumem", List.of("shm"), List.of("cuda-cumem", "mapped", "shm-ring"), Place.TWO),
+    /// Memory of GPUs of two processes, between which a third GPU copies.
+    CUDA_VIA(
+            "cuda-via-gpu",
+            List.of("shm"),
+            List.of("cuda-via-gpu", "mapped", "shm-ring"),
+            Place.TWO),
     /// Memory of GPUs that travels by a ring, staged at both ends. (`cuda-none` is no path; it
     /// tells
     /// both sides to use GPUs.)
@@ -65,7 +71,8 @@ enum TestPath {
                 || this == MAPPED
                 || this == CMA
                 || this == CUDA_DIRECT
-                || this == CUDA_CUMEM;
+                || this == CUDA_CUMEM
+                || this == CUDA_VIA;
     }
 
     /// @return whether memory that Telpher allocates is a GPU's

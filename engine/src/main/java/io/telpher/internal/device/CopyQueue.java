@@ -24,7 +24,10 @@ public interface CopyQueue {
         /// Between this GPU and another.
         PEER,
         /// Between this GPU and page-locked host memory.
-        HOST
+        HOST,
+        /// Between two other GPUs, for which this one has become an intermediate
+        /// ([Gpu#becomeIntermediate]).
+        VIA
     }
 
     /// Begins a job; other threads wait until its [#end].

@@ -2,8 +2,6 @@ package io.telpher.internal.device;
 
 import io.telpher.Device;
 import io.telpher.TelpherException;
-import java.util.concurrent.CompletableFuture;
-import org.jspecify.annotations.Nullable;
 
 /// One opened GPU. Thread-safe; methods make its context current on the calling thread for their
 /// duration and put back what was there.
@@ -158,18 +156,11 @@ public interface Gpu {
         void open();
     }
 
-    /// Whether bytes arrive as they were that this GPU and another copy from and to each other's
-    /// memory: the driver's word does not say so. Tried in the background, unless somebody has
-    /// before.
-    CompletableFuture<Trial> tried(Device other);
-
-    /// What trying two GPUs has brought.
+    /// Makes this GPU able to copy between memory of two others, both of which it reaches
+    /// ([CopyQueue.Way#VIA]). Takes some of its memory, once, until the process ends.
     ///
-    /// @param known whether it could be found out
-    /// @param good whether their bytes arrive; true when nothing is known
-    /// @param reason why not, or why nothing is known; else empty
-    record Trial(boolean known, boolean good, String reason) {}
-
-    /// @return a reason why this GPU and the other cannot reach each other's memory, or null
-    @Nullable String unreachable(Device other);
+    /// @throws io.telpher.TelpherException.Unsupported where it cannot, with the reason
+    default void becomeIntermediate() {
+        throw new TelpherException.Unsupported(device() + " does not copy between other devices");
+    }
 }

@@ -3,6 +3,7 @@ package io.telpher.internal.device;
 import io.telpher.Device;
 import io.telpher.spi.Availability;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
 
 /// One kind of GPU driver as this process sees it. Thread-safe; one per process and kind, made by
@@ -24,6 +25,35 @@ public interface GpuRuntime {
 
     /// @return whether [#open] was called for that device; no context is made
     boolean isOpen(Device device);
+
+    /// What the driver and the job's switches say of two devices, either of which this process may
+    /// not see; no context is made.
+    ///
+    /// @return a reason why `by` cannot reach memory of `of`, or null
+    @Nullable String unreachable(Device by, Device of);
+
+    /// Whether bytes arrive as they were that two devices copy from and to each other's memory:
+    /// the driver's word does not say so. Tried in the background, unless somebody has before; not
+    /// to be asked for two of which one is [#unreachable]. No context is made in this process.
+    CompletableFuture<Trial> tried(Device one, Device other);
+
+    /// What trying two devices has brought.
+    ///
+    /// @param known whether it could be found out
+    /// @param good whether their bytes arrive; true when nothing is known
+    /// @param reason why not, or why nothing is known; else empty
+    record Trial(boolean known, boolean good, String reason) {
+        /// Nothing speaks against the two.
+        public static final Trial NONE = new Trial(false, true, "");
+    }
+
+    /// Devices of this process that may carry bytes between two others. No context is made.
+    ///
+    /// @param named whether the path was asked for by name: then also those over which bytes travel
+    ///     no faster than through the host
+    default Intermediates intermediates(Device one, Device other, boolean named) {
+        return new Intermediates(List.of(), "devices of %s carry no bytes".formatted(name()));
+    }
 
     /// What the driver knows of memory.
     ///

@@ -29,12 +29,8 @@ public final class Runtimes {
 
     /// @return whether this process has opened that device
     public static boolean isOpen(Device device) {
-        for (GpuRuntime runtime : ALL) {
-            if (runtime.name().equals(device.runtime())) {
-                return runtime.isOpen(device);
-            }
-        }
-        return false;
+        GpuRuntime runtime = runtime(device);
+        return runtime != null && runtime.isOpen(device);
     }
 
     /// Lets the copies of all devices move on: for those who wait for something that may depend on
@@ -65,15 +61,35 @@ public final class Runtimes {
     ///     where this process sees it, else the first that it uses or sees; null where there is
     ///     none
     public static @Nullable Device copierFor(Device there) {
+        GpuRuntime runtime = runtime(there);
+        List<Device> devices = runtime == null ? List.of() : runtime.devices();
+        return devices.contains(there) ? there : devices.isEmpty() ? null : devices.getFirst();
+    }
+
+    private static @Nullable GpuRuntime runtime(Device device) {
         for (GpuRuntime runtime : ALL) {
-            if (runtime.name().equals(there.runtime())) {
-                List<Device> devices = runtime.devices();
-                return devices.contains(there)
-                        ? there
-                        : devices.isEmpty() ? null : devices.getFirst();
+            if (runtime.name().equals(device.runtime())) {
+                return runtime;
             }
         }
         return null;
+    }
+
+    /// @return the runtime that drives a device
+    public static GpuRuntime of(Device device) {
+        GpuRuntime runtime = runtime(device);
+        if (runtime == null) {
+            throw new TelpherException.Unsupported(
+                    "%s: no runtime '%s' is known".formatted(device, device.runtime()));
+        }
+        return runtime;
+    }
+
+    /// See [GpuRuntime#unreachable], of devices of any runtimes.
+    public static @Nullable String unreachable(Device by, Device of) {
+        return by.runtime().equals(of.runtime())
+                ? of(by).unreachable(by, of)
+                : "%s is driven by %s, %s by %s".formatted(by, by.runtime(), of, of.runtime());
     }
 
     /// @return every runtime that Telpher knows, available or not
@@ -113,15 +129,9 @@ public final class Runtimes {
 
     /// @return the opened device
     public static Gpu open(Device device) {
-        for (GpuRuntime runtime : ALL) {
-            if (runtime.name().equals(device.runtime())) {
-                Gpu gpu = runtime.open(device);
-                note(gpu.queue());
-                return gpu;
-            }
-        }
-        throw new TelpherException.Unsupported(
-                "%s: no runtime '%s' is known".formatted(device, device.runtime()));
+        Gpu gpu = of(device).open(device);
+        note(gpu.queue());
+        return gpu;
     }
 
     /// Describes foreign memory: see [DeviceMemory#of].

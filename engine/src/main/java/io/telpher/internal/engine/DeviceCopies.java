@@ -2,9 +2,10 @@ package io.telpher.internal.engine;
 
 import io.telpher.Connection;
 import io.telpher.Device;
+import io.telpher.DeviceMemory;
 import io.telpher.RemoteMemory;
 import io.telpher.internal.device.CopyQueue;
-import io.telpher.internal.device.Gpu;
+import io.telpher.internal.device.GpuRuntime;
 import io.telpher.internal.device.PeerPolicy;
 import io.telpher.internal.device.Runtimes;
 import io.telpher.spi.Window;
@@ -48,8 +49,8 @@ final class DeviceCopies {
     }
 
     /// The GPU that copies: that of the local memory, unless the job wants the other side's to and
-    /// this process uses that; without one the target's own, where this process sees it; else the
-    /// first that this process uses.
+    /// this process uses that, or another one carries its bytes ([DeviceReach]); without one the
+    /// target's own, where this process sees it; else the first that this process uses.
     ///
     /// @param here the GPU of the local memory, or null
     /// @param several whether local memory is on more
@@ -64,6 +65,10 @@ final class DeviceCopies {
             int count) {
         if (several) {
             return null;
+        }
+        Device through = here == null ? null : through(here, there, count);
+        if (through != null) {
+            return through;
         }
         PeerPolicy.Copier localIs =
                 kind == Operation.Kind.READ
@@ -80,12 +85,42 @@ final class DeviceCopies {
             if (of != null && here == null) {
                 return Runtimes.copierFor(of);
             }
-            if (of == null || (other != null && !other.equals(of))) {
+            if (window == null
+                    || of == null
+                    || (other != null && !other.equals(of))
+                    || !windows.reach.allows(window.path())) {
                 return here;
             }
             other = of;
         }
         return here != null && other != null && mayCopyFor(here, other) ? other : here;
+    }
+
+    /// Whether a GPU in between carries an operation, whose `copying` is the caller's.
+    boolean isVia(Operation op, RemoteMemory first) {
+        PeerRegion slot = windows.slot(first);
+        if (slot == null || slot.intermediates.isEmpty()) {
+            return false;
+        }
+        OperationRegions regions = op.regions.of(op);
+        Device here = regions.device();
+        return here != null
+                && !regions.onSeveral()
+                && through(here, regions.remoteArray(), regions.remotes()) != null;
+    }
+
+    /// @return the GPU that carries bytes between one here and all of the peer's regions, or null
+    private @Nullable Device through(Device here, RemoteMemory[] there, int count) {
+        Device through = null;
+        for (int i = 0; i < count; i++) {
+            PeerRegion slot = windows.slot(there[i]);
+            Device used = slot == null ? null : slot.intermediates.get(here);
+            if (used == null || (through != null && !through.equals(used))) {
+                return null;
+            }
+            through = used;
+        }
+        return through;
     }
 
     private PeerPolicy.Copier copier() {
@@ -128,11 +163,10 @@ final class DeviceCopies {
         if (!Runtimes.isOpen(other)) {
             return null;
         }
-        Gpu gpu = Runtimes.open(other);
-        if (gpu.unreachable(here) != null) {
+        if (Runtimes.unreachable(other, here) != null) {
             return false;
         }
-        CompletableFuture<Gpu.Trial> trial = gpu.tried(here);
+        CompletableFuture<GpuRuntime.Trial> trial = Runtimes.of(other).tried(other, here);
         return trial.isDone() ? trial.join().good() : null;
     }
 
@@ -201,6 +235,7 @@ final class DeviceCopies {
         try {
             CopyQueue queue = queues.of(by);
             job.bytes = bytes;
+            job.through = way == CopyQueue.Way.VIA ? by : null;
             queue.begin(way, pieces, bytes);
             boolean complete = false;
             try {
@@ -258,10 +293,17 @@ final class DeviceCopies {
     private static CopyQueue.Way further(
             CopyQueue.Way way, Window window, RegionImpl region, Device by) {
         Device there = window.device();
-        if (way == CopyQueue.Way.HOST || there == null || region.isHost()) {
-            return CopyQueue.Way.HOST;
+        DeviceMemory here = region.deviceMemory();
+        CopyQueue.Way next = CopyQueue.Way.HOST;
+        if (there != null && here != null) {
+            boolean isThere = there.equals(by);
+            boolean isHere = here.device().equals(by);
+            next =
+                    isThere && isHere
+                            ? CopyQueue.Way.LOCAL
+                            : isThere || isHere ? CopyQueue.Way.PEER : CopyQueue.Way.VIA;
         }
-        return way == CopyQueue.Way.LOCAL && there.equals(by) ? way : CopyQueue.Way.PEER;
+        return next.compareTo(way) > 0 ? next : way;
     }
 
     /// A transfer of nothing is refused for the same reasons as one of something.

@@ -1,8 +1,10 @@
 package io.telpher.internal.engine;
 
+import io.telpher.Device;
 import io.telpher.spi.Window;
 import java.util.ArrayList;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /// The part of an operation that a GPU is copying through windows: one at a time for each
 /// operation, whose `copying` it is.
@@ -16,6 +18,9 @@ final class DeviceJob extends DeviceQueues.Job {
 
     /// Bytes of it.
     long bytes;
+
+    /// The GPU that carries it between two others, or null.
+    @Nullable Device through;
 
     DeviceJob(DeviceQueues queues, OneSided oneSided, Operation op) {
         super(queues);

@@ -12,6 +12,9 @@ import io.telpher.spi.Windows;
 import io.telpher.spi.WorkQueue;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
+import java.util.List;
+import java.util.Objects;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /// Transfers that this side carries out by itself, through windows into the peer's memory. The
@@ -46,6 +49,9 @@ final class Direct {
     /// What the link's own queue copies, which is everything then; or null.
     final @Nullable QueuedCopies queued;
 
+    /// Makes them able to.
+    final DeviceReach reach;
+
     /// Opens windows.
     final WindowOpening opening;
 
@@ -60,6 +66,7 @@ final class Direct {
         WorkQueue queue = windows.queue();
         this.queued = queue == null ? null : new QueuedCopies(connection, this, queue);
         this.devices = new DeviceCopies(connection, this);
+        this.reach = new DeviceReach(connection, this);
         this.opening = new WindowOpening(connection, windows, this);
     }
 
@@ -302,6 +309,11 @@ final class Direct {
     boolean refuses(RemoteMemory memory, Device by) {
         PeerRegion slot = slot(memory);
         return slot != null && slot.refusing.contains(by);
+    }
+
+    /// @return what is known of the peer's regions
+    List<PeerRegion> all() {
+        return Stream.of(slots).filter(Objects::nonNull).toList();
     }
 
     /// Pieces of nothing are refused for the same reasons as pieces of something.

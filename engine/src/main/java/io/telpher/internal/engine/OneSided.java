@@ -2,8 +2,10 @@ package io.telpher.internal.engine;
 
 import io.telpher.Connection;
 import io.telpher.CounterUpdate;
+import io.telpher.Device;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
+import io.telpher.internal.device.Intermediates;
 import io.telpher.internal.observe.Log;
 import io.telpher.spi.Windows;
 import java.util.ArrayList;
@@ -196,6 +198,14 @@ final class OneSided {
         return path.isEmpty() ? connection.lanes.path() : path;
     }
 
+    /// The path of an operation that has gone through windows; `op.copying` is set.
+    private String pathOf(Operation op) {
+        RemoteMemory remote = firstRemote(op);
+        Direct windows = current();
+        boolean via = windows != null && remote != null && windows.devices.isVia(op, remote);
+        return via ? Intermediates.PATH : pathTo(remote);
+    }
+
     /// Carries an operation out through windows, on this thread; without lock and tokens.
     /// `op.copying` is set.
     void carryOut(Operation op) {
@@ -220,8 +230,14 @@ final class OneSided {
     void copied(DeviceJob job) {
         Operation op = job.op;
         String failure = job.failure;
+        Device through = job.through;
         Direct windows = current();
         int result = failure == null ? Connection.DONE : Connection.FAILED;
+        if (failure != null && through != null && windows != null) {
+            // Neither end's device has failed: frames go between them.
+            windows.reach.forsake(through, failure);
+            result = Direct.NO_WINDOW;
+        }
         if (failure == null) {
             op.copied += job.bytes;
             if (op.copied < op.length && windows != null) {
@@ -260,6 +276,7 @@ final class OneSided {
                 result = update;
             }
         }
+        String path = pathOf(op);
         lock.lock();
         try {
             op.copying = false;
@@ -269,7 +286,7 @@ final class OneSided {
                 return;
             }
             if (result == Connection.DONE) {
-                op.path = pathTo(firstRemote(op));
+                op.path = path;
                 Tally.OfPath counters = connection.tally.of(op.path);
                 if (op.kind == Operation.Kind.READ) {
                     counters.read += op.length;
@@ -304,9 +321,7 @@ final class OneSided {
                         result == Connection.TIMED_OUT
                                 ? ""
                                 : "path %s%s"
-                                        .formatted(
-                                                pathTo(firstRemote(op)),
-                                                detail.isEmpty() ? "" : ": " + detail));
+                                        .formatted(path, detail.isEmpty() ? "" : ": " + detail));
             }
         } finally {
             lock.unlock();

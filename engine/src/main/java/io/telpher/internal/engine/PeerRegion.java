@@ -3,6 +3,7 @@ package io.telpher.internal.engine;
 import io.telpher.Device;
 import io.telpher.TelpherException;
 import io.telpher.spi.Window;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -22,6 +23,9 @@ final class PeerRegion {
 
     /// Devices of this side that cannot reach it.
     final Set<Device> refusing = ConcurrentHashMap.newKeySet();
+
+    /// Devices of this side that cannot reach it, and which one carries their bytes for each.
+    final Map<Device, Device> intermediates = new ConcurrentHashMap<>();
 
     /// The end of the opening of the window while that is under way, however it ends.
     final AtomicReference<@Nullable CompletableFuture<Void>> opening = new AtomicReference<>();

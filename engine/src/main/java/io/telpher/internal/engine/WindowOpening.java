@@ -4,8 +4,6 @@ import io.telpher.CounterUpdate;
 import io.telpher.Device;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
-import io.telpher.internal.device.Gpu;
-import io.telpher.internal.device.Runtimes;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.Window;
 import io.telpher.spi.Windows;
@@ -18,7 +16,7 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import org.jspecify.annotations.Nullable;
 
-/// Opens windows to regions of the peer for [Direct], and makes devices able to copy through them.
+/// Opens windows to regions of the peer for [Direct], and has [DeviceReach] make devices ready.
 /// What blocks runs on the control executor; no thread is kept while the peer is asked, or while
 /// another one opens the same window. Thread-safe.
 final class WindowOpening {
@@ -59,15 +57,10 @@ final class WindowOpening {
         Runnable opened =
                 () -> {
                     QueuedCopies queued = direct.queued;
-                    Device by =
-                            queued != null
-                                    ? null
-                                    : direct.devices.choose(
-                                            kind, own, several, there, there.length);
                     if (queued != null) {
                         queued.prepare(here);
-                    } else if (by != null) {
-                        prepare(by, here, there);
+                    } else {
+                        direct.reach.prepare(kind, own, several, here, there);
                     }
                     then.run();
                 };
@@ -106,89 +99,6 @@ final class WindowOpening {
                         "one-sided: the peer did not say in %s where a region is; by frames until it does"
                                 .formatted(Failures.seconds(Duration.ofNanos(PATIENCE))));
             }
-        }
-    }
-
-    /// Makes a device able to reach both sides. What it cannot reach goes by frames.
-    private void prepare(Device by, RegionImpl[] here, RemoteMemory[] there) {
-        for (RemoteMemory memory : there) {
-            PeerRegion slot = direct.slot(memory);
-            if (slot != null) {
-                prepare(slot, by);
-            }
-        }
-        for (RegionImpl region : here) {
-            prepare(region, by);
-        }
-    }
-
-    private void prepare(PeerRegion slot, Device by) {
-        Window window = slot.window;
-        if (window == null || slot.refusing.contains(by)) {
-            return;
-        }
-        Device of = window.device();
-        try {
-            if (of == null || isTried(slot, window.path(), by, of)) {
-                window.prepare(by);
-                Events.chosen(connection, window.path() + " by " + by);
-            }
-        } catch (TelpherException e) {
-            slot.refusing.add(by);
-            connection.refused(
-                    by, "path %s by %s: %s".formatted(window.path(), by, e.getMessage()));
-        }
-    }
-
-    /// Whether two devices have been seen to copy as they should. While that is being found out
-    /// bytes go by frames.
-    private boolean isTried(PeerRegion slot, String path, Device by, Device of) {
-        Gpu gpu = Runtimes.open(by);
-        if (gpu.unreachable(of) != null) {
-            return true; // which is told when it is prepared
-        }
-        CompletableFuture<Gpu.Trial> trial = gpu.tried(of);
-        if (trial.isDone()) {
-            return tried(slot, path, by, trial.join());
-        }
-        slot.refusing.add(by);
-        connection.note(
-                "path %s: a child process tries %s with %s; by frames until it has, the log says what keeps it"
-                        .formatted(path, by, of));
-        CompletableFuture<Void> unused =
-                trial.thenAccept(
-                        found -> {
-                            if (tried(slot, path, by, found)) {
-                                slot.refusing.remove(by); // the next operation prepares it
-                            }
-                        });
-        return false;
-    }
-
-    private boolean tried(PeerRegion slot, String path, Device by, Gpu.Trial found) {
-        if (!found.good()) {
-            slot.refusing.add(by);
-            connection.refused(
-                    by,
-                    "path %s by %s: a trial has shown that it does not work: %s"
-                            .formatted(path, by, found.reason()));
-        } else if (!found.reason().isEmpty()) {
-            connection.note("path %s by %s is not tried: %s".formatted(path, by, found.reason()));
-        }
-        return found.good();
-    }
-
-    private void prepare(RegionImpl region, Device by) {
-        if (!region.enter()) {
-            return;
-        }
-        try {
-            region.prepare(by);
-        } catch (TelpherException e) {
-            region.refuse(by);
-            connection.refused(by, "%s by %s: %s".formatted(region, by, e.getMessage()));
-        } finally {
-            region.exit();
         }
     }
 

@@ -9,8 +9,6 @@ import io.telpher.internal.device.Pins;
 import io.telpher.internal.ffi.cuda.CudaCopies;
 import io.telpher.internal.ffi.cuda.CudaDevices;
 import io.telpher.internal.ffi.cuda.CudaStreams;
-import java.util.UUID;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
 
@@ -82,7 +80,7 @@ final class CudaGpu implements Gpu {
             throw new TelpherException.Unsupported(
                     "%d bytes of a peer make no record of GPU memory".formatted(bytes.length));
         }
-        String reason = unreachable(record.device());
+        String reason = PeerAccess.unreachable(device.uuid(), record.device());
         if (reason != null) {
             throw new TelpherException.Unsupported(reason);
         }
@@ -96,7 +94,7 @@ final class CudaGpu implements Gpu {
                     "%s cannot reach memory of %s".formatted(device, other.device()));
         }
         if (owner != this) {
-            String reason = unreachable(owner.device);
+            String reason = PeerAccess.unreachable(device.uuid(), owner.device.uuid());
             if (reason != null) {
                 throw new TelpherException.Unsupported(reason);
             }
@@ -186,48 +184,7 @@ final class CudaGpu implements Gpu {
     }
 
     @Override
-    public CompletableFuture<Trial> tried(Device other) {
-        return tuning.probe() && !other.equals(device)
-                ? PeerProbe.of(device.uuid(), other.uuid(), tuning.probeSeconds())
-                : CompletableFuture.completedFuture(new Trial(false, true, ""));
-    }
-
-    @Override
-    public @Nullable String unreachable(Device other) {
-        if (other.equals(device)) {
-            return null;
-        }
-        if (!other.runtime().equals(device.runtime())) {
-            return "%s is driven by %s, %s by %s"
-                    .formatted(device, device.runtime(), other, other.runtime());
-        }
-        return unreachable(other.uuid());
-    }
-
-    /// What the job's switches say, and the driver of devices that this process sees; of others
-    /// only trying tells.
-    private @Nullable String unreachable(UUID other) {
-        String limited = limit().refuses(device.uuid(), other);
-        if (limited != null) {
-            return limited;
-        }
-        int number = CudaRuntime.INSTANCE.number(other);
-        if (number < 0) {
-            return null;
-        }
-        int peer = CudaDevices.get(number);
-        if (peer == context.device() || CudaDevices.canAccessPeer(context.device(), peer)) {
-            return null;
-        }
-        return "the driver has no peer access between device %s and device %s (cuDeviceCanAccessPeer)"
-                .formatted(device.uuid(), other);
-    }
-
-    private static PeerLimit limit() {
-        try {
-            return PeerLimit.current();
-        } catch (IllegalArgumentException e) {
-            throw new TelpherException.Unsupported(String.valueOf(e.getMessage()));
-        }
+    public void becomeIntermediate() {
+        queue().becomeIntermediate();
     }
 }

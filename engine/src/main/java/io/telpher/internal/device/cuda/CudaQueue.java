@@ -8,13 +8,15 @@ import io.telpher.internal.ffi.cuda.CudaError;
 import io.telpher.internal.ffi.cuda.CudaStreams;
 import io.telpher.internal.memory.Raw;
 import io.telpher.internal.observe.Log;
+import java.util.Objects;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
 
-/// The copies of one device in the background: three lanes, for kernels, for copy engines between
-/// devices, and for copy engines to and from the host, so that none waits for another.
+/// The copies of one device in the background: lanes for kernels, for copy engines between devices,
+/// for copy engines to and from the host, and where needed for copy engines between two other
+/// devices, so that none waits for another.
 ///
 /// A launch has ended when a word in pinned memory says so, which the device writes in stream
 /// order, behind everything else: nobody waits in the driver. When a launch takes long its
@@ -42,8 +44,12 @@ final class CudaQueue implements CopyQueue {
 
     private final @Nullable KernelLane kernels;
     private final @Nullable Agent agent;
+    private final @Nullable Kernels loaded;
     private final EngineLane engines;
     private final EngineLane hostEngines;
+
+    /// Made under the lock, when this device becomes an intermediate.
+    private volatile @Nullable EngineLane via;
 
     /// Why there are no kernels; empty where there are.
     private final String withoutKernels;
@@ -103,12 +109,10 @@ final class CudaQueue implements CopyQueue {
             kernels = lane;
             agent = loaded == null || tuning.agentBytes() == 0 ? null : agent(loaded.agent());
             withoutKernels = reason;
-            int window = tuning.engineWindow();
-            engines = new EngineLane(this, loaded, window, held.streams(tuning.engineStreams(), 0));
+            this.loaded = loaded;
+            engines = new DirectLane(this, loaded, held.streams(tuning.engineStreams(), 0));
             // One more, so that both directions have one.
-            hostEngines =
-                    new EngineLane(
-                            this, loaded, window, held.streams(tuning.engineStreams() + 1, 0));
+            hostEngines = new DirectLane(this, loaded, held.streams(tuning.engineStreams() + 1, 0));
             complete = true;
         } finally {
             if (!complete) {
@@ -127,6 +131,41 @@ final class CudaQueue implements CopyQueue {
         } catch (TelpherException.NativeFailure e) {
             log("no agent on %s: %s".formatted(device, e.getMessage()));
             return null;
+        }
+    }
+
+    /// See [io.telpher.internal.device.Gpu#becomeIntermediate].
+    void becomeIntermediate() {
+        lock.lock();
+        try {
+            String lost = broken;
+            if (lost != null) {
+                throw new TelpherException.Unsupported(lost);
+            }
+            if (via != null) {
+                return;
+            }
+            int launches = made;
+            Held own = new Held();
+            long before = context.enter();
+            try {
+                via = ViaLane.make(this, loaded, own);
+            } catch (TelpherException.NativeFailure e) {
+                note(e);
+                made = launches;
+                own.giveBack();
+                throw new TelpherException.Unsupported(
+                        "%s cannot carry bytes between other devices, for which it needs %d buffers of %d bytes: %s"
+                                .formatted(
+                                        device,
+                                        tuning.viaBuffers(),
+                                        tuning.viaBytes(),
+                                        message(e)));
+            } finally {
+                context.exit(before);
+            }
+        } finally {
+            lock.unlock();
         }
     }
 
@@ -166,6 +205,9 @@ final class CudaQueue implements CopyQueue {
         if (lock.isHeldByCurrentThread()) {
             throw new IllegalStateException("begin() again before end()");
         }
+        if (way == Way.VIA && via == null) {
+            throw new IllegalStateException("becomeIntermediate() comes first");
+        }
         if (pieces < 0 || bytes < 0) {
             throw new IllegalArgumentException("%d pieces, %d bytes".formatted(pieces, bytes));
         }
@@ -186,7 +228,11 @@ final class CudaQueue implements CopyQueue {
         if (byKernel != null && tuning.byKernel(way, pieces, bytes, isIdle())) {
             return byKernel;
         }
-        return way == Way.HOST ? hostEngines : engines;
+        return switch (way) {
+            case HOST -> hostEngines;
+            case LOCAL, PEER -> engines;
+            case VIA -> Objects.requireNonNull(via);
+        };
     }
 
     @Override
@@ -261,8 +307,10 @@ final class CudaQueue implements CopyQueue {
         }
         try {
             KernelLane byKernel = kernels;
+            EngineLane between = via;
             return (agent == null ? 0 : agent.poll())
                     + (byKernel == null ? 0 : byKernel.poll())
+                    + (between == null ? 0 : between.poll())
                     + engines.poll()
                     + hostEngines.poll();
         } finally {
@@ -387,6 +435,9 @@ final class CudaQueue implements CopyQueue {
     }
 
     long engineLaunches() {
-        return engines.launched() + hostEngines.launched();
+        EngineLane between = via;
+        return engines.launched()
+                + hostEngines.launched()
+                + (between == null ? 0 : between.launched());
     }
 }

@@ -3,6 +3,7 @@ package io.telpher.internal.device.cuda;
 import io.telpher.Device;
 import io.telpher.TelpherException;
 import io.telpher.internal.device.GpuRuntime;
+import io.telpher.internal.device.Intermediates;
 import io.telpher.internal.device.Pins;
 import io.telpher.internal.ffi.cuda.Cuda;
 import io.telpher.internal.ffi.cuda.CudaContexts;
@@ -15,6 +16,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
 
@@ -168,6 +170,22 @@ public final class CudaRuntime implements GpuRuntime {
             }
         }
         return -1;
+    }
+
+    @Override
+    public @Nullable String unreachable(Device by, Device of) {
+        return PeerAccess.unreachable(by.uuid(), of.uuid());
+    }
+
+    @Override
+    public CompletableFuture<Trial> tried(Device one, Device other) {
+        return PeerAccess.tried(one.uuid(), other.uuid());
+    }
+
+    @Override
+    public Intermediates intermediates(Device one, Device other, boolean named) {
+        return new IntermediateSearch(devices(), PeerAccess::unreachable, PeerAccess.limit())
+                .between(one.uuid(), other.uuid(), named);
     }
 
     @Override

@@ -23,9 +23,14 @@ record PeerLimit(String setting, @Nullable PathType most, Supplier<Topology> mac
         PathType.LOC, PathType.PIX, PathType.PXB, PathType.PHB, PathType.SYS
     };
 
+    /// This machine: its GPUs do not come and go. Looked at when somebody asks.
+    private static final class Machine {
+        static final Topology HERE = Topology.here();
+    }
+
     /// The limit that the environment sets now.
     static PeerLimit current() {
-        return of(Environment::getenv, Topology::here);
+        return of(Environment::getenv, () -> Machine.HERE);
     }
 
     /// @param environment gives a variable's value, or null
@@ -93,7 +98,22 @@ record PeerLimit(String setting, @Nullable PathType most, Supplier<Topology> mac
                         .formatted(setting, one, other, type, type.meaning());
     }
 
-    private static @Nullable Gpu find(Topology here, UUID uuid) {
+    /// NCCL takes a path over NVLink to a GPU in the middle and on from there for one of type NVB.
+    ///
+    /// @return why bytes may not go between two devices through a third, or null
+    @Nullable String refuses(UUID one, UUID through, UUID other) {
+        String leg = refuses(one, through);
+        leg = leg == null ? refuses(through, other) : leg;
+        PathType allowed = most;
+        if (leg != null || allowed == null || allowed.compareTo(PathType.NVB) >= 0) {
+            return leg;
+        }
+        return "%s, and the path through GPU %s is %s (%s)"
+                .formatted(setting, through, PathType.NVB, PathType.NVB.meaning());
+    }
+
+    /// @return the device in a topology, or null where that does not know it
+    static @Nullable Gpu find(Topology here, UUID uuid) {
         for (Gpu gpu : here.gpus()) {
             if (gpu.uuid().toLowerCase(Locale.ROOT).endsWith(uuid.toString())) {
                 return gpu;

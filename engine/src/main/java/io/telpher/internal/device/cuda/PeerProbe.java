@@ -1,6 +1,6 @@
 package io.telpher.internal.device.cuda;
 
-import io.telpher.internal.device.Gpu;
+import io.telpher.internal.device.GpuRuntime;
 import io.telpher.internal.ffi.cuda.Cuda;
 import io.telpher.internal.ffi.cuda.Nvml;
 import io.telpher.internal.observe.Log;
@@ -70,13 +70,13 @@ final class PeerProbe {
     private static final int PAIR = 2 * ("-".length() + 36);
 
     /// What is known of each pair, by the file's name.
-    private static final Map<String, CompletableFuture<Gpu.Trial>> PAIRS =
+    private static final Map<String, CompletableFuture<GpuRuntime.Trial>> PAIRS =
             new ConcurrentHashMap<>();
 
     private PeerProbe() {}
 
-    /// See [Gpu#tried].
-    static CompletableFuture<Gpu.Trial> of(UUID one, UUID other, int seconds) {
+    /// See [GpuRuntime#tried].
+    static CompletableFuture<GpuRuntime.Trial> of(UUID one, UUID other, int seconds) {
         boolean inOrder = one.toString().compareTo(other.toString()) < 0;
         UUID first = inOrder ? one : other;
         UUID second = inOrder ? other : one;
@@ -92,14 +92,14 @@ final class PeerProbe {
         return (Cuda.driverVersion() + "_" + nvml).replaceAll("[^0-9A-Za-z._]", "");
     }
 
-    private static CompletableFuture<Gpu.Trial> find(
+    private static CompletableFuture<GpuRuntime.Trial> find(
             String name, UUID first, UUID second, int seconds) {
         Path folder = CacheFolder.path();
-        Gpu.Trial known = read(folder, name);
+        GpuRuntime.Trial known = read(folder, name);
         if (known != null) {
             return CompletableFuture.completedFuture(known);
         }
-        CompletableFuture<Gpu.Trial> found = new CompletableFuture<>();
+        CompletableFuture<GpuRuntime.Trial> found = new CompletableFuture<>();
         start(() -> tryUntilKnown(found, folder, name, first, second, seconds, AGAIN_SECONDS));
         return found;
     }
@@ -109,7 +109,7 @@ final class PeerProbe {
     }
 
     private static void tryUntilKnown(
-            CompletableFuture<Gpu.Trial> found,
+            CompletableFuture<GpuRuntime.Trial> found,
             @Nullable Path folder,
             String name,
             UUID first,
@@ -131,7 +131,7 @@ final class PeerProbe {
     }
 
     /// Of several processes that want to know, one tries.
-    private static Gpu.Trial alone(
+    private static GpuRuntime.Trial alone(
             @Nullable Path folder, String name, UUID first, UUID second, int seconds)
             throws Unfinished {
         if (folder == null) {
@@ -139,11 +139,11 @@ final class PeerProbe {
         }
         FileChannel held = lock(folder, name, seconds);
         try {
-            Gpu.Trial known = read(folder, name);
+            GpuRuntime.Trial known = read(folder, name);
             if (known != null) {
                 return known;
             }
-            Gpu.Trial found = run(first, second, seconds);
+            GpuRuntime.Trial found = run(first, second, seconds);
             return found.known() && keep(folder, name, found)
                     ? kept(found, file(folder, name))
                     : found;
@@ -198,7 +198,7 @@ final class PeerProbe {
         return folder.resolve(name + ".probe");
     }
 
-    private static Gpu.@Nullable Trial read(@Nullable Path folder, String name) {
+    private static GpuRuntime.@Nullable Trial read(@Nullable Path folder, String name) {
         if (folder == null) {
             return null;
         }
@@ -212,23 +212,25 @@ final class PeerProbe {
     }
 
     /// Says where a refusal comes from, and how to be rid of it.
-    private static Gpu.Trial kept(Gpu.Trial found, Path file) {
+    private static GpuRuntime.Trial kept(GpuRuntime.Trial found, Path file) {
         return found.good()
                 ? found
-                : new Gpu.Trial(
+                : new GpuRuntime.Trial(
                         true,
                         false,
                         "%s; remove %s to have it tried again".formatted(found.reason(), file));
     }
 
-    private static Gpu.Trial trial(String text) {
-        return text.equals(GOOD) ? new Gpu.Trial(true, true, "") : new Gpu.Trial(true, false, text);
+    private static GpuRuntime.Trial trial(String text) {
+        return text.equals(GOOD)
+                ? new GpuRuntime.Trial(true, true, "")
+                : new GpuRuntime.Trial(true, false, text);
     }
 
     /// What was found counts, whether it can be kept or not.
     ///
     /// @return whether it is kept
-    private static boolean keep(Path folder, String name, Gpu.Trial found) {
+    private static boolean keep(Path folder, String name, GpuRuntime.Trial found) {
         try {
             write(folder, name, found.good() ? GOOD : found.reason());
         } catch (IOException | RuntimeException e) {
@@ -272,14 +274,14 @@ final class PeerProbe {
         }
     }
 
-    private static Gpu.Trial unknown(String why) {
-        return new Gpu.Trial(false, true, why);
+    private static GpuRuntime.Trial unknown(String why) {
+        return new GpuRuntime.Trial(false, true, why);
     }
 
     /// Has a child try the pair.
     ///
     /// @return what it has found, or that nobody can here
-    private static Gpu.Trial run(UUID first, UUID second, int seconds) throws Unfinished {
+    private static GpuRuntime.Trial run(UUID first, UUID second, int seconds) throws Unfinished {
         List<String> command = command();
         if (command == null) {
             return unknown("this Java has no launcher, or the engine no place of its own");
@@ -310,7 +312,7 @@ final class PeerProbe {
     }
 
     /// The time of the trial begins when the child says that it copies from now on.
-    private static Gpu.Trial await(Process child, UUID first, UUID second, int seconds)
+    private static GpuRuntime.Trial await(Process child, UUID first, UUID second, int seconds)
             throws Unfinished {
         StringBuilder said = new StringBuilder();
         long end = System.nanoTime() + START_SECONDS * 1_000_000_000L;

@@ -43,6 +43,10 @@ import org.jspecify.annotations.Nullable;
 /// @param engineStreams `engine.streams`: streams of copy engines that launches go to in turn
 /// @param splitBytes `engine.split`: from this size on a piece is halved and copied on two
 ///     streams; 0 for never
+/// @param viaBytes `via.bytes`: size of a buffer for what goes between two other devices: large
+///     enough that a copy takes several times as long as its start (11 us at the rate of NVLink)
+/// @param viaBuffers `via.buffers`: how many there are: one is filled, one is emptied, and neither
+///     side waits for the other's start
 /// @param gatherBytes `gather.bytes`: what is gathered goes out without waiting for the window
 ///     from this size on: then it pays for its launch
 /// @param stageBytes `stage.bytes`: size of a page-locked buffer for frames: 20 us over PCIe 5, so
@@ -75,6 +79,8 @@ record Tuning(
         int engineWindow,
         int engineStreams,
         long splitBytes,
+        int viaBytes,
+        int viaBuffers,
         long gatherBytes,
         int stageBytes,
         int stageBuffers,
@@ -105,6 +111,8 @@ record Tuning(
                 (int) number("engine.window", 16, 1, 256),
                 (int) number("engine.streams", 2, 1, 16),
                 number("engine.split", 0, 0, Long.MAX_VALUE),
+                (int) number("via.bytes", 4 << 20, 64 << 10, 256 << 20),
+                (int) number("via.buffers", 4, 2, 64),
                 number("gather.bytes", 4 << 20, 1, CopyQueue.LARGEST),
                 (int) number("stage.bytes", 1 << 20, 64 << 10, 1 << 20),
                 (int) number("stage.buffers", 16, 2, 64),
@@ -118,7 +126,9 @@ record Tuning(
     ///
     /// @param alone whether no other job is under way
     boolean byKernel(CopyQueue.Way way, int pieces, long bytes, boolean alone) {
-        if (!kernels || (alone && !lone && pieces == 1)) {
+        // Between two others engines would copy twice.
+        boolean once = way != CopyQueue.Way.VIA;
+        if (!kernels || (once && alone && !lone && pieces == 1)) {
             return false;
         }
         boolean host = way == CopyQueue.Way.HOST;

@@ -7,8 +7,6 @@ import io.telpher.internal.device.Gpu;
 import io.telpher.internal.device.Pins;
 import io.telpher.internal.ffi.hip.HipMemory;
 import io.telpher.internal.ffi.hip.HipStreams;
-import java.util.concurrent.CompletableFuture;
-import org.jspecify.annotations.Nullable;
 
 /// One opened HIP device. It stays open until the process ends.
 final class HipGpu implements Gpu {
@@ -108,7 +106,7 @@ final class HipGpu implements Gpu {
 
     @Override
     public Import reach(Gpu other, long address, long bytes) {
-        String reason = unreachable(other.device());
+        String reason = HipRuntime.INSTANCE.unreachable(device, other.device());
         if (reason != null) {
             throw new TelpherException.Unsupported(reason);
         }
@@ -159,22 +157,5 @@ final class HipGpu implements Gpu {
     @Override
     public CopyQueue queue() {
         return queue;
-    }
-
-    /// Only asked for what [#unreachable] lets through, which is this device.
-    @Override
-    public CompletableFuture<Trial> tried(Device other) {
-        String reason = unreachable(other);
-        return CompletableFuture.completedFuture(
-                new Trial(reason != null, reason == null, reason == null ? "" : reason));
-    }
-
-    /// What the driver says of other devices is not believed without a trial, and there is none.
-    @Override
-    public @Nullable String unreachable(Device other) {
-        return other.equals(device)
-                ? null
-                : "copies between %s and %s are not tried, so not trusted: HIP has no trial"
-                        .formatted(device, other);
     }
 }

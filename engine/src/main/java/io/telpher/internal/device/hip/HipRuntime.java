@@ -17,6 +17,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import org.jspecify.annotations.Nullable;
 
@@ -69,6 +70,21 @@ public final class HipRuntime implements GpuRuntime {
     @Override
     public boolean isOpen(Device device) {
         return opened.containsKey(device);
+    }
+
+    /// What the driver says of other devices is not believed without a trial, and there is none.
+    @Override
+    public @Nullable String unreachable(Device by, Device of) {
+        return of.equals(by)
+                ? null
+                : "copies between %s and %s are not tried, so not trusted: HIP has no trial"
+                        .formatted(by, of);
+    }
+
+    /// Only asked for what [#unreachable] lets through: a device and itself.
+    @Override
+    public CompletableFuture<Trial> tried(Device one, Device other) {
+        return CompletableFuture.completedFuture(Trial.NONE);
     }
 
     @Override

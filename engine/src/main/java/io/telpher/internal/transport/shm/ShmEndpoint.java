@@ -4,6 +4,7 @@ import io.telpher.Access;
 import io.telpher.DeviceMemory;
 import io.telpher.TelpherException;
 import io.telpher.internal.device.Gpu;
+import io.telpher.internal.device.Intermediates;
 import io.telpher.internal.device.Runtimes;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.observe.Log;
@@ -115,6 +116,12 @@ final class ShmEndpoint implements TransportEndpoint {
     boolean allows(String path) {
         List<String> paths = context.options().paths();
         return paths.isEmpty() || paths.contains(path);
+    }
+
+    /// @return whether the options let a GPU copy by that path, its own bytes or, in between, those
+    ///     of others: who copies is the engine's to choose
+    boolean allowsGpu(String path) {
+        return allows(path) || allows(Intermediates.PATH);
     }
 
     @Override
@@ -278,8 +285,8 @@ final class ShmEndpoint implements TransportEndpoint {
     /// Makes a region of a GPU ready to be given out, on the thread that registers it.
     private void exportGpu(LocalRegion region, DeviceMemory memory) {
         int ways =
-                (allows("cuda-cumem") ? Gpu.WAY_DESCRIPTOR : 0)
-                        | (allows("cuda-ipc") ? Gpu.WAY_IPC : 0);
+                (allowsGpu("cuda-cumem") ? Gpu.WAY_DESCRIPTOR : 0)
+                        | (allowsGpu("cuda-ipc") ? Gpu.WAY_IPC : 0);
         if (ways == 0) {
             return;
         }

@@ -83,10 +83,10 @@ final class ShmWindows implements Windows {
                 windows.noSelf != null
                         && windows.noMapped != null
                         && windows.noCma != null
-                        && !endpoint.allows("cuda-direct")
                         && !endpoint.allows("hip-direct")
-                        && !endpoint.allows("cuda-cumem")
-                        && !endpoint.allows("cuda-ipc");
+                        && !endpoint.allowsGpu("cuda-direct")
+                        && !endpoint.allowsGpu("cuda-cumem")
+                        && !endpoint.allowsGpu("cuda-ipc");
         if (none) {
             windows.process.close();
             return null;
@@ -146,7 +146,9 @@ final class ShmWindows implements Windows {
         DeviceMemory device = region.deviceMemory();
         boolean onHost = device == null;
         String path = device == null ? "self" : GpuWindow.direct(device);
-        return endpoint.allows(path) && owner.allows(path) && (onHost || usesPointers());
+        return onHost
+                ? endpoint.allows(path) && owner.allows(path)
+                : endpoint.allowsGpu(path) && owner.allowsGpu(path) && usesPointers();
     }
 
     private static boolean usesPointers() {
@@ -206,8 +208,8 @@ final class ShmWindows implements Windows {
         return !any
                 ? RegionExchange.KNOWS_GPUS
                 : RegionExchange.KNOWS_GPUS
-                        | (forbidden("cuda-cumem") == null ? RegionExchange.CUMEM : 0)
-                        | (forbidden("cuda-ipc") == null ? RegionExchange.IPC : 0);
+                        | (endpoint.allowsGpu("cuda-cumem") ? RegionExchange.CUMEM : 0)
+                        | (endpoint.allowsGpu("cuda-ipc") ? RegionExchange.IPC : 0);
     }
 
     private ShmWindow askForGpu(RemoteMemory memory, Deadline deadline) {

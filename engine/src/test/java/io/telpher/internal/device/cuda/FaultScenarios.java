@@ -15,6 +15,7 @@ import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
+import java.util.Random;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
@@ -184,6 +185,55 @@ final class FaultScenarios {
             assertThat(FakeGpu.report()).as(fault).isEqualTo(before);
         }
         assertThat(gpu.queue().isIdle()).isTrue();
+    }
+
+    /// A device that has no room to carry others' bytes says so, leaves nothing behind, and can
+    /// later.
+    static void refusedIntermediate() {
+        CudaGpu gpu = Stage.gpu(1);
+        assertThat(gpu.queue().isIdle()).isTrue();
+        String before = FakeGpu.report();
+        for (String fault : List.of("cuMemAlloc:2:2", "cuStreamCreate:2:2", "cuEventCreate:7:2")) {
+            FakeGpu.setFaults(fault);
+            assertThatThrownBy(gpu::becomeIntermediate)
+                    .as(fault)
+                    .isInstanceOf(TelpherException.Unsupported.class)
+                    .hasMessageContaining("4 buffers of 4194304 bytes")
+                    .hasMessageContaining(fault.substring(0, fault.indexOf(':')));
+            FakeGpu.setFaults("");
+            assertThat(FakeGpu.report()).as(fault).isEqualTo(before);
+        }
+        gpu.becomeIntermediate();
+    }
+
+    /// A copy that is refused on either leg, or between them, fails its job alone; buffers that
+    /// were in use are not used again too early.
+    static void refusedLeg() {
+        CudaGpu through = Stage.gpu(1);
+        through.becomeIntermediate();
+        int size = 20 << 20; // five chunks
+        byte[] bytes = new byte[size];
+        new Random(5).nextBytes(bytes);
+        try (Gpu.Allocation source = HERE.allocate(size);
+                Gpu.Allocation target = HERE.allocate(size)) {
+            Stage.put(HERE, source.address(), bytes);
+            long from = Stage.reach(through, HERE, source, size);
+            long to = Stage.reach(through, HERE, target, size);
+            for (String fault :
+                    List.of("cuMemcpyAsync:3:2", "cuMemcpyAsync:4:2", "cuStreamWaitEvent:4:2")) {
+                FakeGpu.setDelay(2_000);
+                FakeGpu.setFaults(fault);
+                assertThat(Stage.copy(through.queue(), Way.VIA, to, from, size))
+                        .contains(fault.substring(0, fault.indexOf(':')), "OUT_OF_MEMORY");
+                FakeGpu.setFaults("");
+                FakeGpu.setDelay(0);
+                Stage.put(HERE, target.address(), new byte[size]);
+                assertThat(Stage.copy(through.queue(), Way.VIA, to, from, size)).isNull();
+                assertThat(Arrays.mismatch(Stage.get(HERE, target.address(), size), bytes))
+                        .as(fault)
+                        .isEqualTo(-1);
+            }
+        }
     }
 
     /// An allocation that fails half-way leaves nothing behind.

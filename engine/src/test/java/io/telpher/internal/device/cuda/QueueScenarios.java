@@ -29,34 +29,46 @@ final class QueueScenarios {
     /// Pieces of random sizes and alignments, in any way and number, arrive, and nothing beside
     /// them.
     static void randomPieces() {
+        randomPieces(HERE, HERE, THERE, Way.PEER);
+    }
+
+    /// The same between memory of which none is the copying device's.
+    static void betweenOthers() {
+        THERE.becomeIntermediate();
+        THERE.becomeIntermediate();
+        randomPieces(THERE, HERE, HERE, Way.VIA);
+    }
+
+    private static void randomPieces(CudaGpu by, CudaGpu here, CudaGpu there, Way way) {
         long seed = Long.getLong("telpher.test.seed", System.nanoTime());
         System.out.println("seed " + seed);
         Random random = new Random(seed);
         int size = 1 << 20;
-        try (Gpu.Allocation source = HERE.allocate(size);
-                Gpu.Allocation target = THERE.allocate(size)) {
-            long to = Stage.reach(HERE, THERE, target, size);
-            CudaQueue queue = HERE.queue();
+        try (Gpu.Allocation source = here.allocate(size);
+                Gpu.Allocation target = there.allocate(size)) {
+            long from = Stage.reach(by, here, source, size);
+            long to = Stage.reach(by, there, target, size);
+            CudaQueue queue = by.queue();
             for (int round = 0; round < 20; round++) {
                 byte[] bytes = new byte[size];
                 byte[] expected = new byte[size];
                 random.nextBytes(bytes);
                 random.nextBytes(expected);
-                Stage.put(HERE, source.address(), bytes);
-                Stage.put(THERE, target.address(), expected);
+                Stage.put(here, source.address(), bytes);
+                Stage.put(there, target.address(), expected);
                 int wanted = 1 + random.nextInt(random.nextInt(4) == 0 ? 700 : 12);
                 List<long[]> pieces = pieces(random, wanted, size);
                 Done done = new Done();
-                queue.begin(Way.PEER, pieces.size(), sum(pieces));
+                queue.begin(way, pieces.size(), sum(pieces));
                 for (long[] piece : pieces) {
-                    queue.copy(to + piece[0], source.address() + piece[1], piece[2]);
+                    queue.copy(to + piece[0], from + piece[1], piece[2]);
                     System.arraycopy(
                             bytes, (int) piece[1], expected, (int) piece[0], (int) piece[2]);
                 }
                 queue.end(done);
                 Stage.await(queue, done);
                 assertThat(done.failure).isNull();
-                assertThat(Arrays.mismatch(Stage.get(THERE, target.address(), size), expected))
+                assertThat(Arrays.mismatch(Stage.get(there, target.address(), size), expected))
                         .as("round %d of seed %d, %d pieces", round, seed, pieces.size())
                         .isEqualTo(-1);
             }

@@ -35,6 +35,7 @@ class QueueTest {
                 "updates",
                 "gathering",
                 "randomPieces",
+                "betweenOthers",
                 "hundredThousandPieces",
                 "manyThreads",
                 "noAllocation");
@@ -45,11 +46,16 @@ class QueueTest {
         FakeGpu.assumeKernels();
         run(
                 QueueScenarios.class,
-                List.of("-Dtelpher.cuda.kernels=0", "-Dtelpher.cuda.engine.split=3000"),
+                List.of(
+                        "-Dtelpher.cuda.kernels=0",
+                        "-Dtelpher.cuda.engine.split=3000",
+                        "-Dtelpher.cuda.via.bytes=65536",
+                        "-Dtelpher.cuda.via.buffers=3"),
                 "abandoned",
                 "updates",
                 "gathering",
                 "randomPieces",
+                "betweenOthers",
                 "manyThreads",
                 "noAllocation");
     }
@@ -95,6 +101,8 @@ class QueueTest {
                 "refusedCopy",
                 "refusedFlag",
                 "refusedQuery",
+                "refusedIntermediate",
+                "refusedLeg",
                 "lostContext");
     }
 

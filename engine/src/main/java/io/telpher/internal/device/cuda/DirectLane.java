@@ -1,0 +1,73 @@
+package io.telpher.internal.device.cuda;
+
+import io.telpher.TelpherException;
+import io.telpher.internal.ffi.cuda.CudaEvents;
+import io.telpher.internal.ffi.cuda.CudaStreams;
+import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
+
+/// Copies by copy engines, straight from where the bytes are to where they go: one call for each
+/// piece, two for a large one.
+final class DirectLane extends EngineLane {
+    private final long[] streams;
+
+    /// One for each stream: where it stood when another one was to wait for it.
+    private final long[] events;
+
+    /// The stream besides the launch's own that has a half of a piece, or -1.
+    private int halves = -1;
+
+    DirectLane(CudaQueue queue, @Nullable Kernels kernels, long[] streams) {
+        super(queue, kernels, streams);
+        this.streams = streams;
+        this.events = new long[streams.length];
+        Arrays.setAll(events, i -> queue.held().event());
+    }
+
+    @Override
+    void copy(Launch launch, int piece) {
+        long to = launch.to(piece);
+        long from = launch.from(piece);
+        long bytes = launch.length(piece);
+        long splitBytes = queue.tuning().splitBytes();
+        int second = splitBytes > 0 && bytes >= splitBytes ? second(launch.stream) : -1;
+        if (second < 0) {
+            copy(to, from, bytes, launch.stream);
+            return;
+        }
+        long half = bytes / 2 & -4096;
+        copy(to + half, from + half, bytes - half, streams[second]);
+        halves = second;
+        if (half > 0) {
+            copy(to, from, half, launch.stream);
+        }
+    }
+
+    /// A stream besides this one, or -1.
+    private int second(long stream) {
+        for (int i = 0; i < streams.length && streams.length > 1; i++) {
+            if (streams[i] == stream) {
+                return (i + 1) % streams.length;
+            }
+        }
+        return -1;
+    }
+
+    @Override
+    void join(Launch launch) {
+        int second = halves;
+        halves = -1;
+        if (second < 0) {
+            return;
+        }
+        try {
+            CudaEvents.record(events[second], streams[second]);
+            CudaStreams.waitEvent(launch.stream, events[second]);
+        } catch (TelpherException.NativeFailure e) {
+            queue.note(e);
+            launch.failAll(CudaQueue.message(e));
+            // Nothing but this tells when the halves have ended.
+            settle(streams[second]);
+        }
+    }
+}

@@ -1,0 +1,226 @@
+package io.telpher.contract;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.telpher.Connection;
+import io.telpher.RemoteMemory;
+import io.telpher.TelpherException;
+import io.telpher.Transfer;
+import io.telpher.internal.ffi.cuda.FakeGpu;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/// GPUs 0 and 3, which the driver keeps apart, while NVLink joins all others: a third one copies
+/// between them. The driver is the fake one, and counts. The contract on this path is
+/// [GpuContractTest]'s.
+@Tag(FakeGpu.TAG)
+class GpuViaTest {
+    private static final String VIA = "cuda-via-gpu";
+
+    /// Goes through buffers, in several chunks.
+    private static final int LARGE = 20 << 20;
+
+    /// Goes by kernel, where there is one.
+    private static final int SMALL = 100_000;
+
+    @BeforeAll
+    static void checkDriver() {
+        FakeGpu.assumeHere();
+    }
+
+    @AfterEach
+    void restoreDriver() {
+        FakeGpu.setFaults("");
+        FakeGpu.setDelay(0);
+    }
+
+    private static Couple couple() {
+        Couple couple = Couple.open(options -> options.withTransports(List.of("shm"))).connect();
+        here(couple, "gpu");
+        there(couple, "gpu");
+        return couple;
+    }
+
+    private static void here(Couple couple, String name) {
+        Participant here = couple.here();
+        here.keep(name, GpuProbeTest.allocate(here, 0, LARGE), Participant.arena());
+    }
+
+    private static RemoteMemory there(Couple couple, String name) {
+        return couple.there()
+                .run(
+                        self ->
+                                self.keep(
+                                                name,
+                                                GpuProbeTest.allocate(self, 3, LARGE),
+                                                Participant.arena())
+                                        .remote());
+    }
+
+    private static RemoteMemory target(Couple couple) {
+        return couple.there().run(self -> self.region("gpu").remote());
+    }
+
+    /// Writes and reads some bytes.
+    ///
+    /// @return the path
+    private static String exchange(Couple couple, int size) {
+        RemoteMemory target = target(couple);
+        couple.here().fill("gpu", 0, size, 1);
+        Outcome write = couple.here().write("gpu", 0, size, target).assertDone(size);
+        couple.there().check("gpu", 0, size, 1);
+        couple.there().fill("gpu", 0, size, 2);
+        Connection connection = couple.here().connection();
+        Outcome read =
+                Outcome.of(connection.read(couple.here().slice("gpu", 0, size), target))
+                        .assertDone(size);
+        couple.here().check("gpu", 0, size, 2);
+        assertThat(read.path()).isEqualTo(write.path());
+        return write.path();
+    }
+
+    /// Of the two GPUs that reach both one is chosen; it makes all copies, and no bytes go through
+    /// the host.
+    @Test
+    void aThirdGpuCopies() {
+        try (Couple couple = couple()) {
+            assertThat(exchange(couple, LARGE)).isEqualTo(VIA);
+            long[] before = {FakeGpu.copiesBy(0), FakeGpu.copiesBy(1), FakeGpu.copiesBy(3)};
+            assertThat(exchange(couple, LARGE)).isEqualTo(VIA);
+            assertThat(exchange(couple, SMALL)).isEqualTo(VIA);
+            assertThat(FakeGpu.copiesBy(0)).isEqualTo(before[0]);
+            assertThat(FakeGpu.copiesBy(3)).isEqualTo(before[2]);
+            // Two copies of each of five chunks, in both directions.
+            assertThat(FakeGpu.copiesBy(1) - before[1]).isGreaterThanOrEqualTo(20);
+            assertThat(FakeGpu.contextsMade(2)).as("nobody needs GPU 2").isZero();
+            Connection connection = couple.here().connection();
+            assertThat(connection.explain())
+                    .contains(
+                            "path cuda-via-gpu", "carries bytes between", "cuDeviceCanAccessPeer");
+            assertThat(connection.refusals()).isEmpty();
+            assertThat(connection.metrics().paths())
+                    .filteredOn(path -> path.name().equals(VIA))
+                    .singleElement()
+                    .satisfies(path -> assertThat(path.transfersDone()).isEqualTo(6));
+        }
+    }
+
+    /// On either leg: what the one in between does not carry goes by frames, now and later.
+    @ParameterizedTest
+    @CsvSource({"cuMemcpyAsync:1:2", "cuMemcpyAsync:2:2"})
+    void aRefusedCopyGoesByFrames(String fault) {
+        try (Couple couple = couple()) {
+            assertThat(exchange(couple, LARGE)).isEqualTo(VIA);
+            couple.here().fill("gpu", 0, LARGE, 5);
+            FakeGpu.setFaults(fault);
+            Outcome write = couple.here().write("gpu", 0, LARGE, target(couple)).assertDone(LARGE);
+            FakeGpu.setFaults("");
+            couple.there().check("gpu", 0, LARGE, 5);
+            assertThat(write.path()).isEqualTo("shm-ring");
+            assertThat(exchange(couple, LARGE)).isEqualTo("shm-ring");
+            assertThat(couple.here().connection().refusals())
+                    .singleElement()
+                    .satisfies(
+                            refusal ->
+                                    assertThat(refusal.reason())
+                                            .contains(VIA, "cuMemcpyAsync", "OUT_OF_MEMORY"));
+        }
+    }
+
+    /// Memory that is freed while a GPU copies from or to it would lose the fake's context.
+    @Test
+    void regionsCloseInTheMiddle() {
+        try (Couple couple = couple()) {
+            assertThat(exchange(couple, LARGE)).isEqualTo(VIA);
+            FakeGpu.setDelay(20_000);
+            Transfer first = write(couple, target(couple));
+            couple.there().tell(self -> self.closeRegion("gpu"));
+            if (Outcome.of(first).error() != null) {
+                assertThat(first.error()).isInstanceOf(TelpherException.StaleRegion.class);
+            }
+            FakeGpu.setDelay(0);
+            RemoteMemory again = there(couple, "again");
+            couple.here().write("gpu", 0, LARGE, again).assertDone(LARGE);
+            FakeGpu.setDelay(20_000);
+            Transfer second = write(couple, again);
+            couple.here().closeRegion("gpu");
+            assertThat(second.state().isTerminal()).isTrue();
+            FakeGpu.setDelay(0);
+            couple.checkWorks();
+        }
+    }
+
+    private static Transfer write(Couple couple, RemoteMemory target) {
+        long copies = FakeGpu.copies();
+        Transfer transfer =
+                couple.here().connection().write(couple.here().region("gpu").all(), target);
+        long end = System.nanoTime() + Participant.LIMIT.toNanos();
+        while (FakeGpu.copies() == copies) {
+            assertThat(System.nanoTime()).as("no copies begin").isLessThan(end);
+            Thread.onSpinWait();
+        }
+        return transfer;
+    }
+
+    /// Runs two endpoints in a process of their own.
+    ///
+    /// @param faults what the driver does when windows have been opened once
+    /// @return the path before, the path afterwards, and the explanation
+    private static List<String> elsewhere(Map<String, String> variables, String faults) {
+        try (PeerProcess process = PeerProcess.start(FakeGpu.jvmArguments(), variables)) {
+            return process.run(
+                    unused -> {
+                        try (Couple couple = couple()) {
+                            String before = exchange(couple, LARGE);
+                            FakeGpu.setFaults(faults);
+                            couple.here().fill("gpu", 0, LARGE, 6);
+                            couple.here().write("gpu", 0, LARGE, target(couple)).assertDone(LARGE);
+                            FakeGpu.setFaults("");
+                            couple.there().check("gpu", 0, LARGE, 6);
+                            couple.there().tell(self -> self.closeRegion("gpu"));
+                            there(couple, "gpu");
+                            String after = exchange(couple, LARGE);
+                            return List.of(before, after, couple.here().connection().explain());
+                        }
+                    });
+        }
+    }
+
+    /// It takes along nothing: not the transfer, and for regions that are opened later another one
+    /// does it.
+    @Test
+    void theLossOfTheOneInBetweenIsSurvived() {
+        List<String> found =
+                elsewhere(
+                        Map.of("FAKE_CUDA_DEVICES", "4", "FAKE_CUDA_REFUSE_PEERS", "0-3"),
+                        "run.cuMemcpyAsync:2:700:sticky");
+        assertThat(found.subList(0, 2)).containsExactly(VIA, VIA);
+        assertThat(found.get(2)).contains("CUDA_ERROR_ILLEGAL_ADDRESS");
+    }
+
+    /// Without one that reaches both and is allowed: by frames.
+    @ParameterizedTest
+    @CsvSource({
+        "'0-3,1-3,0-2', , 'path cuda-via-gpu: the driver has no peer access'",
+        "0-3, NVL, 'path cuda-via-gpu: TELPHER_P2P_LEVEL=NVL, and the path through GPU'",
+        "0-3, NEAR, 'TELPHER_P2P_LEVEL=NEAR: LOC, NVL, PIX'"
+    })
+    void whereNoneCarriesThemBytesGoByFrames(String refused, String level, String reason) {
+        Map<String, String> variables = new HashMap<>();
+        variables.put("FAKE_CUDA_DEVICES", "4");
+        variables.put("FAKE_CUDA_REFUSE_PEERS", refused);
+        if (level != null) {
+            variables.put("TELPHER_P2P_LEVEL", level);
+        }
+        List<String> found = elsewhere(variables, "");
+        assertThat(found.subList(0, 2)).containsExactly("shm-ring", "shm-ring");
+        assertThat(found.get(2)).contains("path cuda-direct by", reason);
+    }
+}
