@@ -57,9 +57,10 @@ public final class BenchCommand implements Callable<Integer> {
             split = ",",
             description =
                     "Paths: mapped, cma, shm-ring, verbs, verbs-ring, tcp, self; for memory of GPUs"
-                            + " cuda-cumem, cuda-ipc, shm-ring, verbs-ring, tcp, self. Default: for"
-                            + " host memory all but verbs, verbs-ring and self; for GPUs the ways"
-                            + " that GPUs copy by, and tcp.")
+                            + " cuda-cumem, cuda-ipc, cuda-via-gpu, shm-ring, verbs-ring, tcp, self."
+                            + " Default: for host memory all but verbs, verbs-ring and self; for"
+                            + " GPUs the ways that they copy by without another one's help, and"
+                            + " tcp.")
     private List<String> paths = new ArrayList<>();
 
     @Option(
@@ -108,8 +109,8 @@ public final class BenchCommand implements Callable<Integer> {
                             + " foreign (the caller's), cuda (of a GPU, allocated by Telpher),"
                             + " cuda-foreign (of a GPU, by cuMemAlloc), pinned (telpher, beside"
                             + " cuda, and page-locked). Rank N has the N-th GPU. Default: foreign"
-                            + " for cma, cuda for cuda-cumem, cuda-foreign for cuda-ipc, else"
-                            + " telpher.")
+                            + " for cma, cuda for cuda-cumem and cuda-via-gpu, cuda-foreign for"
+                            + " cuda-ipc, else telpher.")
     private @Nullable String memory;
 
     @Option(names = "--both-directions", description = "Runs the opposite flows at the same time.")

@@ -126,9 +126,9 @@ record BenchOptions(
         }
         if (path.equals("mapped") || path.equals("cma")) {
             throw new IllegalArgumentException(
-                    "path %s is for host memory; --memory %s takes cuda-cumem, cuda-ipc, shm-ring,"
+                    "path %s is for host memory; --memory %s takes cuda-cumem, cuda-ipc,"
                                     .formatted(path, memory)
-                            + " tcp or self");
+                            + " cuda-via-gpu, shm-ring, tcp or self");
         }
         if (memory.has(MemoryPair.Kind.PINNED) && (path.equals("tcp") || path.equals("shm-ring"))) {
             throw new IllegalArgumentException(

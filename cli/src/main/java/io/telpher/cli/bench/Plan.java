@@ -88,7 +88,7 @@ final class Plan {
                     MemoryPair.parse(
                             switch (path) {
                                 case "cma" -> "foreign";
-                                case "cuda-cumem" -> "cuda";
+                                case "cuda-cumem", "cuda-via-gpu" -> "cuda";
                                 case "cuda-ipc" -> "cuda-foreign";
                                 default -> "telpher";
                             });

@@ -54,6 +54,7 @@ record Stage(
                     "cma",
                     "cuda-cumem",
                     "cuda-ipc",
+                    "cuda-via-gpu",
                     "shm-ring",
                     "verbs",
                     "verbs-ring",
@@ -61,12 +62,13 @@ record Stage(
                     "self");
 
     /// Those that only memory of GPUs takes.
-    static final List<String> GPU_PATHS = List.of("cuda-cumem", "cuda-ipc");
+    static final List<String> GPU_PATHS = List.of("cuda-cumem", "cuda-ipc", "cuda-via-gpu");
 
     /// @return the transport that a path belongs to
     static String transportOf(String path) {
         return switch (path) {
-            case "mapped", "cma", "cuda-cumem", "cuda-ipc", "shm-ring", "self" -> "shm";
+            case "mapped", "cma", "cuda-cumem", "cuda-ipc", "cuda-via-gpu", "shm-ring", "self" ->
+                    "shm";
             case "verbs-ring" -> "verbs";
             default -> path;
         };
@@ -106,6 +108,7 @@ record Stage(
                         && memory.target().onGpu();
         return !mixed
                 || !GPU_PATHS.contains(path)
+                || path.equals("cuda-via-gpu")
                 || (far == MemoryPair.Kind.CUDA) == path.equals("cuda-cumem");
     }
 

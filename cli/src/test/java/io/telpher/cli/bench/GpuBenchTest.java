@@ -104,6 +104,20 @@ class GpuBenchTest {
     }
 
     @Test
+    void aThirdGpuCopiesWhereItIsAskedFor() {
+        Tool.Output output =
+                bench(
+                        Map.of("FAKE_CUDA_DEVICES", "3", "FAKE_CUDA_REFUSE_PEERS", "0-1"),
+                        "--path=cuda-via-gpu",
+                        "--op=write,read",
+                        "--sizes=64K,9M",
+                        "--depth=1");
+        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+        assertThat(output.text())
+                .contains("path cuda-via-gpu (shm), cuda:cuda memory", "all data right");
+    }
+
+    @Test
     void everyGpuOfAHostReachesEveryGpuOfTheOther() throws Exception {
         List<String> flags = List.of("-Dtelpher.cuda.library=" + built.resolve("libcuda.so.1"));
         try (MeshPair pair = new MeshPair(temp, Map.of(), flags, List.of(), "--listen")) {
