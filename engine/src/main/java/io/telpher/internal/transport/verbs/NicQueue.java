@@ -70,8 +70,8 @@ final class NicQueue {
     /// A notification was asked for since events were last taken: they would pile up.
     private boolean asked;
 
-    /// When the oldest batch was posted, or the last one completed; 0 while none is under way.
-    private volatile long owedSince;
+    /// Completions; nothing while the peer is asked for a queue pair, whose program may be stopped.
+    private final Debt debt = new Debt();
 
     /// @param index which of the link's it is
     /// @param arena for its requests; stays until [#close] has returned
@@ -178,8 +178,8 @@ final class NicQueue {
             work.waiting = false;
             if (batches.add(work, to.inline())) {
                 work.underWay++;
-                if (owedSince == 0) {
-                    owedSince = System.nanoTime();
+                if (!debt.isOwed()) {
+                    debt.changed(true);
                 }
                 post(batches.end() - 1, to);
             }
@@ -203,7 +203,7 @@ final class NicQueue {
     ///
     /// @return whether there were some
     boolean poll() {
-        if (owedSince == 0) {
+        if (!debt.isOwed()) {
             return false;
         }
         boolean any = false;
@@ -303,7 +303,7 @@ final class NicQueue {
         while (!batches.isEmpty() && batches.work(batches.first()) == null) {
             removeFirst();
         }
-        owedSince = batches.isEmpty() ? 0 : System.nanoTime();
+        debt.changed(!batches.isEmpty());
     }
 
     // --- the queue pair's life ------------------------------------------------------------------
@@ -345,7 +345,7 @@ final class NicQueue {
         NicWork ended;
         synchronized (this) {
             state = State.NONE;
-            owedSince = 0; // by the peer's program now, which may be stopped
+            debt.changed(false);
             if (closed) {
                 loseAll();
             } else {
@@ -486,10 +486,8 @@ final class NicQueue {
         }
     }
 
-    /// @return nanoseconds since a batch was posted that has not completed, or since the last that
-    ///     has; 0 when nothing is owed
+    /// @return nanoseconds for which nothing has completed of what is under way
     long silence() {
-        long since = owedSince;
-        return since == 0 ? 0 : Math.max(0, System.nanoTime() - since);
+        return debt.silence();
     }
 }
