@@ -62,6 +62,9 @@ abstract class FakeLibrary implements Provider {
 
     long posts;
 
+    /// Calls of `ibv_poll_cq` that found something.
+    long takes;
+
     final FakeNic nic = new FakeNic(this);
 
     FakeLibrary() {
@@ -324,6 +327,7 @@ abstract class FakeLibrary implements Provider {
         while (n < most && queue.take(wcs + (long) WorkCompletion.BYTES * n)) {
             n++;
         }
+        takes += n > 0 ? 1 : 0;
         return n;
     }
 

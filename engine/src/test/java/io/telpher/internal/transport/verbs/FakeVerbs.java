@@ -230,6 +230,12 @@ public final class FakeVerbs extends FakeLibrary {
         return requests;
     }
 
+    /// @return calls that requests have cost: of `ibv_post_send`, and of `ibv_poll_cq` where that
+    ///     found something
+    synchronized long calls() {
+        return posts + takes;
+    }
+
     /// @return calls of `ibv_post_send`
     synchronized long posts() {
         return posts;
