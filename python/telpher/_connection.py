@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _WRITE, _READ, _SEND, _RECEIVE, _NOTIFY = range(5)
 _PREPARE = 8
 _ONE_SIDED, _MESSAGE = _table.ONE_SIDED.pack, _table.MESSAGE.pack
+_CURRENT = _streams.CURRENT
 _PRIORITIES = {"normal": 0, "high": 1}
 
 Remote = Union[RemoteMemory, _pieces.RemotePieces, List[RemoteMemory]]
@@ -57,7 +58,7 @@ class Connection:
         """
         if notification is None and counter is None and deadline is None and priority == "normal":
             region, offset, length = _plain(local)
-            if region is not None and type(remote) is RemoteMemory and _at_once(stream, region):
+            if region is not None and type(remote) is RemoteMemory and (stream is None or stream is _CURRENT and region._device is None):
                 word = calls.write(_ONE_SIDED(self._handle, region._handle, offset, length, remote._data))
                 return finished(word) if word >= DONE else self._posted(word, region)
         return self._transfer(_WRITE, local, remote, 0, notification, counter, deadline, priority, stream)
@@ -68,7 +69,7 @@ class Connection:
         """Reads the peer's bytes into local memory."""
         if deadline is None and priority == "normal":
             region, offset, length = _plain(local)
-            if region is not None and type(remote) is RemoteMemory and _at_once(stream, region) and not region._readonly:
+            if region is not None and type(remote) is RemoteMemory and (stream is None or stream is _CURRENT and region._device is None) and not region._readonly:
                 word = calls.read(_ONE_SIDED(self._handle, region._handle, offset, length, remote._data))
                 return finished(word) if word >= DONE else self._posted(word, region)
         return self._transfer(_READ, local, remote, 0, None, None, deadline, priority, stream)
@@ -79,7 +80,7 @@ class Connection:
         """Sends a message: the k-th send of a tag meets the peer's k-th receive of that tag."""
         if deadline is None and priority == "normal":
             region, offset, length = _plain(local)
-            if region is not None and _at_once(stream, region):
+            if region is not None and (stream is None or stream is _CURRENT and region._device is None):
                 word = calls.send(_MESSAGE(self._handle, region._handle, offset, length, tag))
                 return finished(word) if word >= DONE else self._posted(word, region)
         return self._transfer(_SEND, local, None, tag, None, None, deadline, priority, stream)
@@ -92,7 +93,7 @@ class Connection:
         side holds it."""
         if deadline is None and priority == "normal":
             region, offset, length = _plain(local)
-            if region is not None and _at_once(stream, region) and not region._readonly:
+            if region is not None and (stream is None or stream is _CURRENT and region._device is None) and not region._readonly:
                 word = calls.receive(_MESSAGE(self._handle, region._handle, offset, length, tag))
                 return finished(word) if word >= DONE else self._posted(word, region)
         return self._transfer(_RECEIVE, local, None, tag, None, None, deadline, priority, stream)
@@ -305,11 +306,6 @@ def _plain(local: Any) -> Tuple[Optional[MemoryRegion], int, int]:
     if kind is MemoryRegion:
         return local, 0, local.nbytes
     return None, 0, 0
-
-
-def _at_once(stream: Any, region: MemoryRegion) -> bool:
-    """Whether nothing has to be known of streams: the bytes are ready."""
-    return stream is None or stream is _streams.CURRENT and region._device is None
 
 
 class _Sides:

@@ -29,6 +29,7 @@ def test_rows(tmp_path):
 def test_beside_java():
     done = run("--path", "mapped", "--op", "write", "--sizes", "64", "--depth", "1", "--rounds", "1", "--seconds", "0.02", "--style", "once", "--compare", "java")
     assert done.returncode == 0 and "telpher python" in done.stdout and "telpher java" in done.stdout, done.stdout + done.stderr
+    assert "over Java: mapped write of 64 bytes, once: " in done.stdout, done.stdout
 
 
 def test_pieces_and_errors():

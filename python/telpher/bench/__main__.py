@@ -43,6 +43,7 @@ def parse(arguments: List[str]) -> argparse.Namespace:
     parser.add_argument("--style", type=listed(str), default=["prepared", "once"], help="prepared (posted again), once (a new transfer each time)")
     parser.add_argument("--seconds", type=float, default=0.5, help="for each row")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--no-pin", action="store_true", help="leaves both processes' measuring threads to the scheduler, instead of a core each")
     parser.add_argument("--json", help="writes one JSON object per line, in the format of `telpher bench`")
     parser.add_argument("--compare", type=listed(str), default=[], help="others in turn: java (the same from Java), nixl, mooncake, uccl, nccl, cuda")
     options = parser.parse_args(arguments)
@@ -68,6 +69,8 @@ def others(options: argparse.Namespace, path: str, op: str) -> List[Row]:
             command += ["--compare", ",".join(peers)]
         if options.pieces > 1:
             command += ["--pieces", str(options.pieces)]
+        if options.no_pin:
+            command += ["--no-pin"]
         if options.device == "cuda":
             command += ["--memory", "cuda-foreign" if path == "cuda-ipc" else "cuda"]
         java = [os.path.join(_jvm.find_java(), "bin", "java"), "-XX:+UseSerialGC", "--enable-native-access=io.telpher.engine"]
@@ -102,6 +105,23 @@ def report(rows: List[Row]) -> None:
         print("%-9s %-6s %10d %5d  %-26s %10.3f %10.3f %9.3f" % (path, op, nbytes, depth, name.strip(), *figures))
 
 
+def over_java(rows: List[Row]) -> None:
+    """What one operation costs from Python beyond what the same costs from Java: differences of medians within a round."""
+    java: Dict[Tuple[Any, ...], float] = {}
+    python: Dict[Tuple[Any, ...], List[Tuple[int, float]]] = {}
+    for row in rows:
+        case = (row["path"], row["op"], row["bytes"])
+        if row["system"] == "telpher" and row["depth"] == 1 and row["us_p50"]:
+            if row["client"] == "java":
+                java[(*case, row["round"])] = row["us_p50"]
+            else:
+                python.setdefault((*case, row["settings"].split(",")[0]), []).append((row["round"], row["us_p50"]))
+    for (path, op, nbytes, style), found in python.items():
+        more = sorted(us - java[(path, op, nbytes, turn)] for turn, us in found if (path, op, nbytes, turn) in java)
+        if more:
+            print("from Python over Java: %s %s of %d bytes, %s: %+.2f (%+.2f to %+.2f) us" % (path, op, nbytes, style, middle(more), more[0], more[-1]))
+
+
 def main(arguments: List[str]) -> int:
     """Runs it."""
     if arguments == ["--target"]:
@@ -119,6 +139,7 @@ def main(arguments: List[str]) -> int:
         print("telpher.bench: %s" % e, file=sys.stderr)
         return 1
     report(rows)
+    over_java(rows)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as out:
             out.writelines(json.dumps(row) + "\n" for row in rows)

@@ -9,11 +9,11 @@ import subprocess
 import sys
 import zlib
 from time import monotonic, perf_counter_ns
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Set, Tuple
 
 import telpher
 
-from ._target import GPU_PATHS, endpoint_for, memory_for
+from ._target import GPU_PATHS, cores, endpoint_for, memory_for
 
 Row = Dict[str, Any]
 
@@ -24,18 +24,23 @@ BLOCK = 1_000_003
 class Pair:
     """This endpoint, and the target's process."""
 
-    def __init__(self, path: str, nbytes: int, device: str):
+    def __init__(self, path: str, nbytes: int, device: str, pin: bool):
+        self.cores = cores()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "telpher.bench", "--target"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)),
         )
-        self.tell("%s %d %s" % (path, nbytes, device))
+        pin = pin and len(self.cores) > 1
+        self.tell("%s %d %s%s" % (path, nbytes, device, " %d" % self.cores[1] if pin else ""))
         self.endpoint = endpoint_for(path)
         self.region = memory_for(self.endpoint, path, nbytes, device, 0)
         self.connection = self.endpoint.connect(self.answer(), 60)
         self.target = self.connection.lookup("target", 60)
+        self.warm: Set[Tuple[str, ...]] = set()
         if path in GPU_PATHS:
             self.until_a_gpu_copies(path)
+        if pin:  # only now: the threads of the JVM are not to stay there too
+            os.sched_setaffinity(0, self.cores[:1])
 
     def until_a_gpu_copies(self, path: str) -> None:
         """Two GPUs are tried before they copy for each other, and memory of the other process is opened: meanwhile bytes are staged."""
@@ -47,6 +52,12 @@ class Pair:
                 return
             if monotonic() > end:
                 raise telpher.Error("no GPU copies by %s within 60 s, but %s does:\n%s" % (path, first.path, self.connection.explain()))
+
+    def warm_up(self, seconds: float, *what: str) -> float:
+        """How long what is measured next is run before: the JVM compiles what is new, on the cores that are measured."""
+        first = what not in self.warm
+        self.warm.add(what)
+        return seconds * (2 if first else 0.6)
 
     def tell(self, line: str) -> None:
         """Tells the target."""
@@ -64,6 +75,7 @@ class Pair:
 
     def close(self) -> None:
         """Ends both."""
+        os.sched_setaffinity(0, self.cores)
         self.endpoint.close()
         self.tell("end")
         self.process.wait(60)
@@ -71,7 +83,7 @@ class Pair:
 
 def measure(options: argparse.Namespace, path: str, op: str, round_number: int) -> List[Row]:
     """All rows of one path and operation."""
-    pair = Pair(path, max(max(options.sizes), 8), options.device)
+    pair = Pair(path, max(max(options.sizes), 8), options.device, not options.no_pin)
     rows = []
     try:
         for nbytes in options.sizes:
@@ -136,16 +148,16 @@ def write(pair: Pair, nbytes: int, depth: int, style: str, options: argparse.Nam
     if depth == 1:
         prepared = connection.prepare_write(local, remote, stream=None)
         call: Callable[[], Any] = prepared.run if style == "prepared" else lambda: connection.write(local, remote, stream=None).wait()
-        return (*one_by_one(call, options.seconds), used)
-    return (*in_flight(connection, local, remote, depth, style, options.seconds), used)
+        return (*one_by_one(call, options.seconds, pair.warm_up(options.seconds, "write", style)), used)
+    return (*in_flight(connection, local, remote, depth, style, options.seconds, pair.warm_up(options.seconds, "writes", style)), used)
 
 
-def one_by_one(call: Callable[[], Any], seconds: float) -> Tuple[List[int], float, int]:
+def one_by_one(call: Callable[[], Any], seconds: float, warm: float) -> Tuple[List[int], float, int]:
     """Times of single calls; short ones in groups, since reading the clock takes time too."""
     group = 1
     for _ in range(3):  # warms up, and finds the group
         started, count = perf_counter_ns(), 0
-        while perf_counter_ns() - started < seconds * 2e8:
+        while perf_counter_ns() - started < warm * 1e9 / 3:
             call()
             count += 1
         group = max(1, int(2000 / ((perf_counter_ns() - started) / count)))
@@ -163,18 +175,20 @@ def one_by_one(call: Callable[[], Any], seconds: float) -> Tuple[List[int], floa
     return samples, (before - started) / 1e9, len(samples) * group
 
 
-def in_flight(connection: telpher.Connection, local: Any, remote: Any, depth: int, style: str, seconds: float) -> Tuple[List[int], float, int]:
+def in_flight(
+    connection: telpher.Connection, local: Any, remote: Any, depth: int, style: str, seconds: float, warm: float,
+) -> Tuple[List[int], float, int]:
     """Keeps some in flight; the oldest one is waited for and posted again."""
     prepared = [connection.prepare_write(local, remote, stream=None) for _ in range(depth)]
     post: Callable[[int], telpher.Transfer] = (
         (lambda i: prepared[i].post()) if style == "prepared" else (lambda i: connection.write(local, remote, stream=None))
     )
-    for warm in (True, False):
+    for lasts in (warm, seconds):
         posted = [0] * depth
         flying = []
         samples = []
         started = perf_counter_ns()
-        end = started + int(seconds * (3e8 if warm else 1e9))
+        end = started + int(lasts * 1e9)
         for i in range(depth):
             posted[i] = perf_counter_ns()
             flying.append(post(i))
@@ -213,7 +227,7 @@ def send(pair: Pair, nbytes: int, style: str, seconds: float) -> Tuple[List[int]
             connection.send(region, stream=None).wait()
             receive.wait()
 
-    samples, total, done = one_by_one(call, seconds)
+    samples, total, done = one_by_one(call, seconds, pair.warm_up(seconds, "send", style))
     connection.send(region[:0]).wait()
     back.close()
     return [each // 2 for each in samples], total / 2, done, ""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import zlib
-from typing import Any
+from typing import Any, Dict, List
 
 import telpher
 
@@ -34,6 +35,19 @@ def memory_for(endpoint: telpher.Endpoint, path: str, nbytes: int, device: str, 
     return endpoint.register(torch.empty(nbytes, dtype=torch.uint8, device=gpu))
 
 
+def cores() -> List[int]:
+    """The processors that this thread may use: one of each core first, then their hyper-threads."""
+    first: Dict[str, int] = {}
+    allowed = sorted(os.sched_getaffinity(0))
+    for cpu in allowed:
+        try:
+            with open("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list" % cpu, encoding="ascii") as siblings:
+                first.setdefault(siblings.read().strip(), cpu)
+        except OSError:
+            first[str(cpu)] = cpu
+    return [*first.values(), *(cpu for cpu in allowed if cpu not in first.values())]
+
+
 def contents(region: telpher.MemoryRegion, nbytes: int) -> Any:
     """A copy of its first bytes."""
     into = bytearray(nbytes)
@@ -43,12 +57,13 @@ def contents(region: telpher.MemoryRegion, nbytes: int) -> Any:
 
 def serve() -> int:
     """Until the initiator has enough."""
-    path, nbytes, device = sys.stdin.readline().split()
+    path, nbytes, device, *core = sys.stdin.readline().split()
     with endpoint_for(path) as endpoint:
         region = memory_for(endpoint, path, int(nbytes), device, 1)
         endpoint.publish("target", region)
         print(endpoint.address.text, flush=True)
         peer = endpoint.accept(60)
+        os.sched_setaffinity(0, map(int, core) if core else cores())
         while True:
             command, *numbers = sys.stdin.readline().split() or ["end"]
             if command == "end":
