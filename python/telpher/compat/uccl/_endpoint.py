@@ -254,7 +254,7 @@ class Endpoint(Transfers):
 def _bdf(gpu: int) -> str:
     """The PCI address of a GPU that this process sees, or ``cpu:N``."""
     found = devices()
-    return found[gpu]["pciAddress"] if 0 <= gpu < len(found) else "cpu:%d" % gpu
+    return found[gpu]["pci_address"] if 0 <= gpu < len(found) else "cpu:%d" % gpu
 
 
 def _open(port: int) -> Tuple[Engine, int]:

@@ -34,10 +34,12 @@ class Nixl(pair.Adapter):
         self.types = tuple("VRAM" if pair.on_gpu(kind) else "DRAM" for kind in (near, far))
         gpu = "VRAM" in self.types
         layers = (GPU if gpu else TUNED if tuned else FREE)[options.transport]
+        if options.probe:
+            layers = ""  # a build for CUDA on a machine with GPUs refuses to start without their transports
+        elif options.transport == "tcp":
+            os.environ["UCX_NET_DEVICES"] = "lo"
         if layers:
             os.environ["UCX_TLS"] = layers
-        if options.transport == "tcp":
-            os.environ["UCX_NET_DEVICES"] = "lo"
         os.environ.setdefault("NIXL_LOG_LEVEL", "WARN")
         if gpu and tuned:
             os.environ["NIXL_UCX_SGL_ENABLE"] = "y"  # many pieces as one list
