@@ -31,6 +31,7 @@ final class ActivePairs {
                     VerbsMemory.IBV_ACCESS_LOCAL_WRITE);
 
     private final EndpointContext endpoint;
+    private final Registrations memory;
     private final Device device;
     private final Rail rail;
     private final IbSettings settings;
@@ -38,6 +39,9 @@ final class ActivePairs {
     private final ControlStream control;
     private final Consumer<String> failing;
     private final Arena arena = Arena.ofShared();
+
+    /// Nanoseconds that a peer that runs has for an answer.
+    private final long patience;
 
     /// Whether all queues have had a queue pair, or why there is none.
     private final CompletableFuture<Void> started = new CompletableFuture<>();
@@ -48,6 +52,9 @@ final class ActivePairs {
     // Guarded by this.
     private final @Nullable QueuePair[] offered = new QueuePair[COUNT];
     private int accepted;
+
+    /// Since when the peer owes an answer to an offer, or 0.
+    private volatile long unansweredSince;
     private boolean closed;
 
     /// Makes completions wake whoever waits for the lane.
@@ -57,19 +64,21 @@ final class ActivePairs {
     /// @param failing told why the link is of no use any more: its lane ends then
     ActivePairs(
             EndpointContext endpoint,
-            Device device,
+            Registrations memory,
             Rail rail,
             IbSettings settings,
             Offer peer,
             ControlStream control,
             Consumer<String> failing) {
         this.endpoint = endpoint;
-        this.device = device;
+        this.memory = memory;
+        this.device = memory.device();
         this.rail = rail;
         this.settings = settings;
         this.peer = peer;
         this.control = control;
         this.failing = failing;
+        this.patience = endpoint.options().liveness().toNanos();
     }
 
     /// @return one for each index; none before [#start]
@@ -103,15 +112,15 @@ final class ActivePairs {
             for (int i = 0; i < COUNT; i++) {
                 offer(i);
             }
-        } catch (TelpherException e) {
-            startFailed(e);
+        } catch (RuntimeException e) {
+            startFailed(WindowTargets.text(e));
         }
     }
 
-    private void startFailed(TelpherException e) {
+    private void startFailed(String reason) {
         boolean unused =
                 started.completeExceptionally(
-                        new TelpherException.Unsupported(rail + ": " + e.getMessage()));
+                        new TelpherException.Unsupported(rail + ": " + reason));
     }
 
     /// Makes a queue pair and tells the peer of it.
@@ -120,6 +129,9 @@ final class ActivePairs {
         synchronized (this) {
             if (!closed) {
                 offered[index] = fresh;
+                if (unansweredSince == 0) {
+                    unansweredSince = System.nanoTime();
+                }
                 control.send(
                         new ControlMessage.Offered(
                                 index, fresh.number(), fresh.psn(), WindowTargets.reads(device)));
@@ -142,17 +154,38 @@ final class ActivePairs {
             }
             int reads = Math.clamp(answer.reads(), 1, WindowTargets.reads(device));
             fresh.connect(peer.with(answer.number(), answer.packet()), reads);
-            used = use(answer.index(), fresh);
-        } catch (TelpherException e) {
-            if (started.isDone() && !started.isCompletedExceptionally()) {
-                failUnlessClosed(String.valueOf(e.getMessage()));
-            } else {
-                startFailed(e);
-            }
+            long flush = answer.flushAddress();
+            used =
+                    use(
+                            answer.index(),
+                            fresh,
+                            flush == 0 ? null : memory.flushWord().read(flush, answer.flushKey()));
+        } catch (RuntimeException e) {
+            useless(WindowTargets.text(e));
         } finally {
             if (!used) {
                 boolean unused = fresh.close();
             }
+        }
+    }
+
+    /// There is no queue pair to go on with.
+    private void useless(String reason) {
+        if (started.isDone() && !started.isCompletedExceptionally()) {
+            failUnlessClosed(reason);
+        } else {
+            startFailed(reason);
+        }
+    }
+
+    /// The peer's program runs: something has come from it. Then it answers offers, too, or is
+    /// waited for no longer; one that is stopped, and says nothing at all, may take its time. Under
+    /// the lane's poll token.
+    void heard() {
+        long since = unansweredSince;
+        if (since != 0 && System.nanoTime() - since > patience) {
+            unansweredSince = 0;
+            useless("the peer runs, and did not answer the offer of a queue pair in time");
         }
     }
 
@@ -163,17 +196,22 @@ final class ActivePairs {
             return null;
         }
         offered[answer.index()] = null;
+        boolean others = false;
+        for (QueuePair each : offered) {
+            others |= each != null;
+        }
+        unansweredSince = others ? System.nanoTime() : 0;
         return asked;
     }
 
     /// @return false when this was closed meanwhile: the queue pair stays the caller's
-    private synchronized boolean use(int index, QueuePair fresh) {
+    private synchronized boolean use(int index, QueuePair fresh, FlushWord.@Nullable Read flush) {
         if (closed) {
             return false;
         }
         watch.accept(fresh.descriptor());
         watch.accept(fresh.alarm());
-        queues[index].ready(fresh);
+        queues[index].ready(fresh, flush);
         if (++accepted == COUNT) {
             boolean unused = started.complete(null);
         }
@@ -203,8 +241,8 @@ final class ActivePairs {
         queue.ended();
         try {
             offer(queue.index());
-        } catch (TelpherException e) {
-            failUnlessClosed(String.valueOf(e.getMessage()));
+        } catch (RuntimeException e) {
+            failUnlessClosed(WindowTargets.text(e));
         }
     }
 

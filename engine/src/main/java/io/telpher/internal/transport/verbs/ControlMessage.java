@@ -68,9 +68,26 @@ sealed interface ControlMessage {
     /// Answers [Offered]: the one before is gone, and nothing of it arrives any more.
     ///
     /// @param offered the number that was offered
+    /// @param flushAddress where the passive side's [FlushWord] is, which writes are to be followed
+    ///     by a read of; 0 where that is not needed
+    /// @param flushKey the word's key
     record Accepted(
-            int index, int offered, Status status, int number, int packet, int reads, String reason)
-            implements ControlMessage {}
+            int index,
+            int offered,
+            Status status,
+            int number,
+            int packet,
+            int reads,
+            long flushAddress,
+            int flushKey,
+            String reason)
+            implements ControlMessage {
+        /// An answer that nothing comes of.
+        static Accepted refusal(Offered offered, String reason) {
+            return new Accepted(
+                    offered.index, offered.number, Status.FAILED, 0, 0, 0, 0, 0, reason);
+        }
+    }
 
     private static ByteBuffer of(int type, String reason) {
         byte[] why = reason.getBytes(StandardCharsets.UTF_8);
@@ -122,7 +139,9 @@ sealed interface ControlMessage {
                                     .putInt(m.offered)
                                     .putInt(m.number)
                                     .putInt(m.packet)
-                                    .putInt(m.reads);
+                                    .putInt(m.reads)
+                                    .putLong(m.flushAddress)
+                                    .putInt(m.flushKey);
                 };
         return frame.array();
     }
@@ -183,7 +202,15 @@ sealed interface ControlMessage {
         Status status = Status.of(in.getInt());
         Accepted message =
                 new Accepted(
-                        index, in.getInt(), status, in.getInt(), in.getInt(), in.getInt(), reason);
+                        index,
+                        in.getInt(),
+                        status,
+                        in.getInt(),
+                        in.getInt(),
+                        in.getInt(),
+                        in.getLong(),
+                        in.getInt(),
+                        reason);
         return status != Status.GOOD || isPair(index, message.number, message.packet)
                 ? message
                 : null;

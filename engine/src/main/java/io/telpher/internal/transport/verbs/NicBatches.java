@@ -41,6 +41,9 @@ final class NicBatches {
     private final int[] lengths = new int[BATCHES];
     private final int[] sizes = new int[BATCHES];
 
+    /// What follows the last write of each work, or null.
+    private FlushWord.@Nullable Read flush;
+
     private long first;
     private long end;
     private long firstRequest;
@@ -52,6 +55,11 @@ final class NicBatches {
         this.requests = arena.allocate((long) SendRequest.BYTES * REQUESTS, 64).address();
         this.sges = arena.allocate((long) Sge.BYTES * REQUESTS, 64).address();
         this.inlined = arena.allocate((long) INLINE * REQUESTS, 64).address();
+    }
+
+    /// @param read what follows the last write of each work that is cut from now on, or null
+    void flushBy(FlushWord.@Nullable Read read) {
+        flush = read;
     }
 
     /// @return number of the oldest batch
@@ -74,7 +82,7 @@ final class NicBatches {
 
     boolean hasRoom() {
         return end - first < BATCHES
-                && endRequest - firstRequest < REQUESTS
+                && endRequest - firstRequest < REQUESTS - 1 // one may follow
                 && bytes < WINDOW_BYTES;
     }
 
@@ -93,7 +101,7 @@ final class NicBatches {
     /// @param inline bytes that the queue pair lets a request carry by itself
     /// @return whether there is one: not when the work is exhausted or has failed
     boolean add(NicWork work, int inline) {
-        int most = (int) Math.min(LENGTH, REQUESTS - (endRequest - firstRequest));
+        int most = (int) Math.min(LENGTH, REQUESTS - 1 - (endRequest - firstRequest));
         int count = 0;
         int size = 0;
         long last = 0;
@@ -112,6 +120,17 @@ final class NicBatches {
         }
         if (last == 0) {
             return false;
+        }
+        FlushWord.Read behind = flush;
+        if (behind != null && !work.read && work.exhausted && !work.hasFailed()) {
+            long wr = request(endRequest + count);
+            long sge = sges + Sge.BYTES * ((endRequest + count) % REQUESTS);
+            Sge.set(sge, behind.localAddress(), FlushWord.BYTES, behind.localKey());
+            SendRequest.set(wr, end, SendRequest.IBV_WR_RDMA_READ, 0, sge, 1);
+            SendRequest.remote(wr, behind.remoteAddress(), behind.remoteKey());
+            SendRequest.next(last, wr);
+            last = wr;
+            count++;
         }
         SendRequest.addFlags(last, SendRequest.IBV_SEND_SIGNALED);
         int place = place(end);

@@ -392,12 +392,15 @@ final class NicQueue {
 
     /// A fresh queue pair leads to the peer, who has ended the one before: posts again what was
     /// under way, and goes on. Not after [#close].
-    void ready(QueuePair fresh) {
+    ///
+    /// @param flush what follows the last write of each work, or null
+    void ready(QueuePair fresh, FlushWord.@Nullable Read flush) {
         NicWork ended;
         List<WorkQueue.Source> fenced;
         synchronized (this) {
             state = State.READY;
             pair = fresh;
+            batches.flushBy(flush);
             dropFailed();
             passDisowned();
             // The lane may be parked, which asked the queue pair before.

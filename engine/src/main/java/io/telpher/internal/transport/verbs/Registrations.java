@@ -19,8 +19,12 @@ final class Registrations implements AutoCloseable {
     private final Device device;
     private final EndpointContext endpoint;
 
-    /// Guarded by this.
+    /// Whether the endpoint has more devices than this one.
+    private final boolean amongOthers;
+
+    // Guarded by this.
     private boolean closed;
+    private @Nullable FlushWord flushWord;
 
     /// Of closed regions: what the device has not given up. Guarded by this.
     private final Map<Long, RegionKeys> stuck = new HashMap<>();
@@ -28,7 +32,9 @@ final class Registrations implements AutoCloseable {
     /// By index of the region; written under this.
     private volatile @Nullable RegionKeys[] all = new RegionKeys[16];
 
-    Registrations(Device device, EndpointContext endpoint) {
+    /// @param amongOthers whether the endpoint has more devices than this one
+    Registrations(Device device, EndpointContext endpoint, boolean amongOthers) {
+        this.amongOthers = amongOthers;
         this.device = device;
         this.endpoint = endpoint;
     }
@@ -44,6 +50,30 @@ final class Registrations implements AutoCloseable {
         return keys != null && keys.isOf(index, generation) ? keys : null;
     }
 
+    /// @return what peers have to read behind their writes, or null where this is the only device:
+    ///     what follows the writes comes by the same one then, and arrives behind them
+    /// @throws TelpherException.NativeFailure as [#register]
+    @Nullable FlushWord flushedBy() {
+        return amongOthers ? flushWord() : null;
+    }
+
+    /// @throws TelpherException.NativeFailure as [#register]
+    synchronized FlushWord flushWord() {
+        FlushWord word = flushWord;
+        if (word == null) {
+            checkOpen();
+            word = new FlushWord(device);
+            flushWord = word;
+        }
+        return word;
+    }
+
+    private void checkOpen() {
+        if (closed) {
+            throw new TelpherException.Closed("the endpoint is closed");
+        }
+    }
+
     /// Registers a region, unless it is. Blocks: pinning a GiB takes tenths of a second.
     ///
     /// @throws TelpherException.NativeFailure when the kernel or the device refuses, with the limit
@@ -56,9 +86,7 @@ final class Registrations implements AutoCloseable {
         if (keys != null) {
             return keys;
         }
-        if (closed) {
-            throw new TelpherException.Closed("the endpoint is closed");
-        }
+        checkOpen();
         if (region.deviceMemory() != null) {
             throw new TelpherException.Unsupported(
                     region + " is memory of a GPU: " + device + " does not reach it");
@@ -111,6 +139,11 @@ final class Registrations implements AutoCloseable {
         all = new RegionKeys[0];
         stuck.values().forEach(this::end);
         stuck.clear();
+        FlushWord word = flushWord;
+        if (word != null) {
+            flushWord = null;
+            word.close();
+        }
     }
 
     private void end(RegionKeys keys) {

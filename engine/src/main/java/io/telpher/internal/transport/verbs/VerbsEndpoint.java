@@ -64,7 +64,7 @@ final class VerbsEndpoint implements TransportEndpoint {
                     "no RDMA port can be used: " + String.join("; ", remarks));
         }
         for (Device device : devices) {
-            memory.put(device, new Registrations(device, context));
+            memory.put(device, new Registrations(device, context, devices.size() > 1));
         }
         this.setup = new Setup(devices, settings, allowsWindows());
         this.tcp = new TcpTransport().open(new Streams());

@@ -127,6 +127,9 @@ final class VerbsLane implements Lane {
             own.poll();
         }
         int frames = input.poll(receiver, limit);
+        if (frames > 0 && own != null) {
+            own.heard();
+        }
         if (++polls % LOOK == 0 || control.isBehind()) {
             look();
         }

@@ -66,8 +66,7 @@ final class VerbsWindows implements Windows, WorkQueue, ControlStream.Handler {
         this.control = control;
         this.ended = ended;
         this.targets = new WindowTargets(endpoint, memory, rail, settings, peer, control);
-        this.pairs =
-                new ActivePairs(endpoint, memory.device(), rail, settings, peer, control, failing);
+        this.pairs = new ActivePairs(endpoint, memory, rail, settings, peer, control, failing);
         this.questions = new RegionQuestions(control, this::opened);
         control.handle(this);
     }
@@ -194,6 +193,11 @@ final class VerbsWindows implements Windows, WorkQueue, ControlStream.Handler {
     /// @param descriptors gets the descriptor of each queue pair's completions
     void watch(IntConsumer descriptors) {
         pairs.watch(descriptors);
+    }
+
+    /// Frames have come over the lane.
+    void heard() {
+        pairs.heard();
     }
 
     /// Takes completions.

@@ -93,7 +93,7 @@ final class WindowTargets {
     }
 
     /// What the peer is told, also of what nobody expects: it must not wait for ever.
-    private static String text(RuntimeException e) {
+    static String text(RuntimeException e) {
         return e instanceof TelpherException
                 ? String.valueOf(e.getMessage())
                 : "internal failure: " + e;
@@ -174,7 +174,7 @@ final class WindowTargets {
             int reads = Math.clamp(offered.reads(), 1, reads(memory.device()));
             fresh = new QueuePair(memory.device(), rail, settings, SHAPE);
             fresh.connect(peer.with(offered.number(), offered.packet()), reads);
-            used = use(offered, fresh, reads);
+            used = use(offered, fresh, reads, memory.flushedBy());
         } catch (RuntimeException e) {
             Log.warning("a queue pair for one-sided transfers", e);
             refuse(offered, text(e));
@@ -186,12 +186,26 @@ final class WindowTargets {
     }
 
     /// @return false when this was closed meanwhile: the queue pair stays the caller's
-    private synchronized boolean use(ControlMessage.Offered offered, QueuePair fresh, int reads) {
+    private synchronized boolean use(
+            ControlMessage.Offered offered,
+            QueuePair fresh,
+            int reads,
+            @Nullable FlushWord flushedBy) {
         if (closed || !end(offered.index())) {
             return false;
         }
         pairs[offered.index()] = fresh;
-        answer(offered, ControlMessage.Status.GOOD, fresh.number(), fresh.psn(), reads, "");
+        control.send(
+                new ControlMessage.Accepted(
+                        offered.index(),
+                        offered.number(),
+                        ControlMessage.Status.GOOD,
+                        fresh.number(),
+                        fresh.psn(),
+                        reads,
+                        flushedBy == null ? 0 : flushedBy.address(),
+                        flushedBy == null ? 0 : flushedBy.key(),
+                        ""));
         return true;
     }
 
@@ -206,19 +220,7 @@ final class WindowTargets {
     }
 
     private void refuse(ControlMessage.Offered offered, String reason) {
-        answer(offered, ControlMessage.Status.FAILED, 0, 0, 0, reason);
-    }
-
-    private void answer(
-            ControlMessage.Offered offered,
-            ControlMessage.Status status,
-            int number,
-            int packet,
-            int reads,
-            String reason) {
-        control.send(
-                new ControlMessage.Accepted(
-                        offered.index(), offered.number(), status, number, packet, reads, reason));
+        control.send(ControlMessage.Accepted.refusal(offered, reason));
     }
 
     /// Ends all queue pairs, but for one that is being connected, which the peer has not heard of.

@@ -16,8 +16,10 @@ class ControlMessageTest {
                     ControlMessage.Resolved.refusal(6, Status.FAILED, "ibv_reg_mr: no memory"),
                     new ControlMessage.Revoked(7, 9),
                     new ControlMessage.Offered(1, 0x123456, 0xfedcba, 16),
-                    new ControlMessage.Accepted(0, 5, Status.GOOD, 0x123456, 0, 1, ""),
-                    new ControlMessage.Accepted(1, 5, Status.FAILED, 0, 0, 0, "ibv_create_qp"));
+                    new ControlMessage.Accepted(
+                            0, 5, Status.GOOD, 0x123456, 0, 1, 1L << 50, 77, ""),
+                    new ControlMessage.Accepted(
+                            1, 5, Status.FAILED, 0, 0, 0, 0, 0, "ibv_create_qp"));
 
     @Test
     void whatIsSaidIsUnderstood() {
@@ -41,7 +43,7 @@ class ControlMessageTest {
                                 5, Status.GOOD, 3, 0, 100, 0, new int[] {1, 2}, ""),
                         new ControlMessage.Offered(ActivePairs.COUNT, 5, 5, 1),
                         new ControlMessage.Offered(0, 1 << 24, 5, 1),
-                        new ControlMessage.Accepted(-1, 5, Status.GOOD, 5, 5, 1, ""))) {
+                        new ControlMessage.Accepted(-1, 5, Status.GOOD, 5, 5, 1, 0, 0, ""))) {
             assertThat(ControlMessage.decode(message.encode())).as("%s", message).isNull();
         }
         long seed = System.nanoTime();

@@ -54,6 +54,9 @@ abstract class FakeLibrary implements Provider {
     /// Nothing of one-sided transfers arrives.
     boolean holding;
 
+    /// Devices keep what is written, until they have to put it into memory.
+    boolean lazy;
+
     /// Bytes of one registration.
     long longestRegion = 1L << 40;
 
@@ -96,6 +99,10 @@ abstract class FakeLibrary implements Provider {
 
     boolean isHolding() {
         return holding;
+    }
+
+    boolean isLazy() {
+        return lazy;
     }
 
     @Nullable Qp byNumber(int number) {

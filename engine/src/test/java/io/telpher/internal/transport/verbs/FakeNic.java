@@ -1,5 +1,7 @@
 package io.telpher.internal.transport.verbs;
 
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
+
 import io.telpher.internal.ffi.verbs.SendRequest;
 import io.telpher.internal.ffi.verbs.Sge;
 import io.telpher.internal.ffi.verbs.VerbsMemory;
@@ -65,10 +67,16 @@ final class FakeNic {
         }
     }
 
+    /// What has come to a device and is not in memory yet.
+    @SuppressWarnings("ArrayRecordComponent") // a buffer
+    private record Kept(String device, long address, byte[] bytes) {}
+
     private final FakeLibrary verbs;
     private final ArrayDeque<Work> free = new ArrayDeque<>();
     private final ArrayDeque<Work> posted = new ArrayDeque<>();
     private final ArrayDeque<Work> arrived = new ArrayDeque<>();
+
+    private final ArrayDeque<Kept> kept = new ArrayDeque<>();
 
     /// What the next requests of that opcode end with.
     private final ArrayDeque<Integer> failingStatuses = new ArrayDeque<>();
@@ -158,13 +166,23 @@ final class FakeNic {
             }
             return;
         }
+        boolean keeps =
+                verbs.isLazy() && work.opcode == SendRequest.IBV_WR_RDMA_WRITE && work.bytes > 0;
+        if (!keeps && !kept.isEmpty()) {
+            writeKept(verbs.deviceOf(peer));
+        }
         if (work.isRead()) {
             MemorySegment.copy(Raw.ALL, work.remote, Raw.ALL, work.local, work.bytes);
         } else {
             if (!work.isInline()) {
                 work.take();
             }
-            MemorySegment.copy(work.copy, 0, Raw.ALL, work.remote, work.bytes);
+            if (keeps) {
+                byte[] bytes = work.copy.asSlice(0, work.bytes).toArray(JAVA_BYTE);
+                kept.addLast(new Kept(verbs.deviceOf(peer), work.remote, bytes));
+            } else {
+                MemorySegment.copy(work.copy, 0, Raw.ALL, work.remote, work.bytes);
+            }
         }
         if (work.hasImmediate()) {
             peer.receives--;
@@ -178,6 +196,26 @@ final class FakeNic {
         }
         arrived.addLast(work);
         isOwing = true;
+    }
+
+    /// Puts into memory what a device has taken and kept, in order.
+    private void writeKept(String device) {
+        kept.removeIf(
+                each -> {
+                    if (each.device.equals(device)) {
+                        MemorySegment.copy(
+                                MemorySegment.ofArray(each.bytes),
+                                0,
+                                Raw.ALL,
+                                each.address,
+                                each.bytes.length);
+                    }
+                    return each.device.equals(device);
+                });
+    }
+
+    void forgetKept() {
+        kept.clear();
     }
 
     /// @return the status that a request which may not be carried out ends with

@@ -72,6 +72,8 @@ public final class FakeVerbs extends FakeLibrary {
         misuses.clear();
         longestRegion = 1L << 40;
         holding = false;
+        lazy = false;
+        nic.forgetKept();
         nic.failNext(-1);
         for (int i = 0; i < 2; i++) {
             FakePort port = new FakePort();
@@ -111,6 +113,13 @@ public final class FakeVerbs extends FakeLibrary {
     synchronized void holdOneSided(boolean hold) {
         holding = hold;
         nic.deliver();
+    }
+
+    /// Lets devices keep what is written without an immediate value, as long as they may: until
+    /// they answer a read, or bring something with an immediate value. What another device does is
+    /// no reason for them.
+    synchronized void beLazy() {
+        lazy = true;
     }
 
     /// Makes the next call of a verb fail.

@@ -4,6 +4,7 @@ import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.telpher.Access;
+import io.telpher.EndpointOptions;
 import io.telpher.internal.ffi.verbs.VerbsMemory;
 import io.telpher.spi.EndpointContext;
 import io.telpher.spi.LocalRegion;
@@ -36,7 +37,11 @@ class NicQueueTest {
                             NicQueueTest.class.getClassLoader(),
                             new Class<?>[] {EndpointContext.class},
                             (proxy, method, arguments) ->
-                                    method.getReturnType() == boolean.class ? true : null);
+                                    switch (method.getName()) {
+                                        case "options" -> EndpointOptions.DEFAULTS;
+                                        case "isOpen" -> true;
+                                        default -> null;
+                                    });
 
     private Device device;
     private Registrations memory;
@@ -152,20 +157,20 @@ class NicQueueTest {
     void makeQueue() {
         VERBS.reset();
         device = new Device(VERBS, endpoint, "fake0");
-        memory = new Registrations(device, endpoint);
+        memory = new Registrations(device, endpoint, false);
         region = new Local(arena.allocate(2 * BYTES, 8));
         for (int i = 0; i < BYTES; i++) {
             region.segment().set(JAVA_BYTE, i, (byte) (i * 31 + 1));
         }
         Rail rail = device.rails(SETTINGS, new ArrayList<>()).getFirst();
         ActivePairs owner =
-                new ActivePairs(endpoint, device, rail, SETTINGS, null, null, failures::add);
+                new ActivePairs(endpoint, memory, rail, SETTINGS, null, null, failures::add);
         queue = new NicQueue(owner, 0, arena);
         QueuePair near = pair(rail, VerbsMemory.IBV_ACCESS_LOCAL_WRITE);
         far = pair(rail, VerbsMemory.IBV_ACCESS_REMOTE_WRITE);
         near.connect(offer(rail, far), 1);
         far.connect(offer(rail, near), 1);
-        queue.ready(near);
+        queue.ready(near, null);
     }
 
     private QueuePair pair(Rail rail, int access) {

@@ -52,7 +52,7 @@ class VerbsFaultsTest {
     private static final List<String> RINGS = List.of("verbs-ring");
     static final List<String> ALL = List.of("verbs", "verbs-ring");
 
-    private static final EndpointOptions OPTIONS =
+    static final EndpointOptions OPTIONS =
             EndpointOptions.DEFAULTS
                     .withTransports(List.of(VerbsTransport.NAME))
                     .withDeadline(LIMIT)
@@ -123,7 +123,10 @@ class VerbsFaultsTest {
         }
 
         Couple(List<String> paths, Provider near, Provider far) {
-            EndpointOptions options = OPTIONS.withPaths(paths);
+            this(OPTIONS.withPaths(paths), near, far);
+        }
+
+        Couple(EndpointOptions options, Provider near, Provider far) {
             here = FakeVerbs.open(options, near);
             boolean made = false;
             Endpoint other = null;

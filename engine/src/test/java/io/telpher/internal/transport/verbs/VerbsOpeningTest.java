@@ -4,12 +4,15 @@ import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.telpher.Access;
+import io.telpher.EndpointOptions;
 import io.telpher.MemoryRegion;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.TransferState;
+import io.telpher.internal.ffi.verbs.SendRequest;
 import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
+import io.telpher.internal.ffi.verbs.WorkCompletion;
 import io.telpher.internal.transport.verbs.VerbsFaultsTest.Couple;
 import io.telpher.spi.Lane;
 import io.telpher.spi.Window;
@@ -27,6 +30,8 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /// How one-sided transfers begin, on the double: what the peer is asked, and what happens until it
 /// answers.
@@ -124,6 +129,64 @@ class VerbsOpeningTest {
                 assertThat(System.nanoTime()).as("the answer is not used").isLessThan(late);
                 Thread.sleep(1);
             }
+        }
+    }
+
+    /// The far side makes a queue pair, for as long as the test likes, and does all else.
+    @Test
+    void anOfferThatIsNotAnsweredCostsTheLink() {
+        CountDownLatch end = new CountDownLatch(1);
+        AtomicBoolean stalls = new AtomicBoolean();
+        Provider stalling =
+                Altered.provider(
+                        VERBS,
+                        "createQp",
+                        (usual, arguments) -> {
+                            if (stalls.get()) {
+                                assertThat(end.await(LIMIT.toSeconds(), TimeUnit.SECONDS)).isTrue();
+                            }
+                            return usual.answer();
+                        });
+        EndpointOptions options =
+                VerbsFaultsTest.OPTIONS
+                        .withPaths(VerbsFaultsTest.ALL)
+                        .withLiveness(Duration.ofSeconds(2));
+        try (Couple couple = new Couple(options, VERBS, stalling)) {
+            assertThat(pathOf(write(couple))).isEqualTo("verbs");
+            stalls.set(true);
+            VERBS.failNextRequest(
+                    SendRequest.IBV_WR_RDMA_WRITE, WorkCompletion.IBV_WC_REM_ACCESS_ERR);
+            Transfer waiting = write(couple);
+            MemorySegment word = MemorySegment.ofArray(new byte[8]);
+            long late = System.nanoTime() + LIMIT.toNanos();
+            while (waiting.state() == TransferState.PENDING) {
+                assertThat(System.nanoTime()).as("nobody gives up").isLessThan(late);
+                assertThat(couple.connection.notifyPeer(word).await(LIMIT)).isTrue();
+                assertThat(couple.accepted.pollNotification()).isNotNull();
+            }
+            assertThat(pathOf(waiting)).isEqualTo("verbs-ring");
+            assertThat(couple.connection.explain())
+                    .contains("the peer runs, and did not answer the offer of a queue pair");
+            end.countDown();
+        } finally {
+            end.countDown();
+        }
+    }
+
+    /// Devices keep what is written as long as they may, and the word of it may come by another.
+    @ParameterizedTest
+    @ValueSource(ints = {8, BYTES, 1 << 20})
+    void whatIsDoneIsInMemory(int bytes) {
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
+            MemoryRegion from = couple.here.allocate(bytes, Access.READ_WRITE);
+            MemoryRegion into = couple.there.allocate(bytes, Access.WRITE);
+            assertThat(pathOf(couple.connection.write(from.slice(0, bytes), into.remote())))
+                    .isEqualTo("verbs");
+            VERBS.beLazy();
+            from.segment().fill((byte) 7);
+            assertThat(pathOf(couple.connection.write(from.slice(0, bytes), into.remote())))
+                    .isEqualTo("verbs");
+            assertThat(into.segment().mismatch(from.segment())).isEqualTo(-1);
         }
     }
 
