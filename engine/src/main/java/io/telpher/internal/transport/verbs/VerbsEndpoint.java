@@ -78,7 +78,7 @@ final class VerbsEndpoint implements TransportEndpoint {
         this.locators = List.copyOf(all);
     }
 
-    /// Only where the path is named: docs/rdma.md says what is not as it should be.
+    /// Only where the path is named, for the time being: see docs/rdma.md.
     private boolean allowsWindows() {
         return context.options().paths().contains(VerbsWindow.PATH);
     }
