@@ -32,6 +32,7 @@ class Pair:
         )
         pin = pin and len(self.cores) > 1
         self.tell("%s %d %s%s" % (path, nbytes, device, " %d" % self.cores[1] if pin else ""))
+        self.path, self.device = path, device
         self.endpoint = endpoint_for(path)
         self.region = memory_for(self.endpoint, path, nbytes, device, 0)
         self.connection = self.endpoint.connect(self.answer(), 60)
@@ -212,7 +213,7 @@ def send(pair: Pair, nbytes: int, style: str, seconds: float) -> Tuple[List[int]
     """Half of a ping-pong."""
     connection, region = pair.connection, pair.region[:nbytes]
     pair.tell("echo %d" % nbytes)
-    back = pair.endpoint.register(bytearray(nbytes))
+    back = memory_for(pair.endpoint, pair.path, nbytes, pair.device, 0)
     if style == "prepared":
         out, answer = connection.prepare_send(region, stream=None), connection.prepare_receive(back, stream=None)
 
@@ -223,7 +224,7 @@ def send(pair: Pair, nbytes: int, style: str, seconds: float) -> Tuple[List[int]
     else:
 
         def call() -> None:
-            receive = connection.receive(back)
+            receive = connection.receive(back, stream=None)
             connection.send(region, stream=None).wait()
             receive.wait()
 
