@@ -86,11 +86,20 @@ final class Direct {
         }
     }
 
+    /// Has what short copies count looked at, from time to time ([CopyCounts]).
+    synchronized void settleCounts() {
+        for (PeerRegion slot : slots) {
+            if (slot != null) {
+                slot.settle();
+            }
+        }
+    }
+
     /// A short copy did not count after all.
     void uncount(Operation.Kind kind, RemoteMemory remote, long length) {
         PeerRegion slot = slot(remote);
         if (slot != null) {
-            slot.count(kind, -1, -length);
+            slot.uncount(kind, length);
         }
     }
 
@@ -234,7 +243,7 @@ final class Direct {
         }
         int result = copy(slot, kind, local, localOffset, remote, remoteOffset, length, ALWAYS);
         if (result == Connection.DONE) {
-            slot.count(kind, 1, length);
+            slot.count(kind, length);
         }
         return result;
     }

@@ -94,8 +94,9 @@ final class OneSided {
         return null;
     }
 
-    /// Ends waits for windows, and looks now and then for regions that the peer has closed, whose
-    /// memory this side still holds. Called by the progress thread only, without the lock.
+    /// Ends waits for windows, and looks now and then at what short copies have counted, and for
+    /// regions that the peer has closed, whose memory this side still holds. Called by the progress
+    /// thread only, without the lock.
     void tick(long now) {
         for (Direct windows : links) {
             windows.opening.tick(now);
@@ -103,6 +104,7 @@ final class OneSided {
         if (now - lastLook >= LOOK) {
             lastLook = now;
             for (Direct windows : links) {
+                windows.settleCounts();
                 if (windows.holdsClosed()) {
                     connection.endpoint().control().execute(windows::giveBackClosed);
                 }

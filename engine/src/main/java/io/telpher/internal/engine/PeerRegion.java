@@ -11,8 +11,9 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 
-/// What is known of one life of one region of the peer.
-final class PeerRegion {
+/// What is known of one life of one region of the peer. Its counts are settled under the monitor of
+/// [Direct].
+final class PeerRegion extends CopyCounts {
     final int generation;
     final long key;
     volatile @Nullable Window window;
@@ -33,35 +34,15 @@ final class PeerRegion {
     /// Whether the window was given back: its owner has closed the region.
     private final AtomicBoolean over = new AtomicBoolean();
 
-    /// What short copies have done by themselves. Plain numbers in the object that the copy
-    /// has just looked at, since anything more is felt in a copy of 8 bytes: racing threads
-    /// lose a few, and the fences of the windows make them seen.
-    private long done;
-
-    private long written;
-    private long read;
-
     PeerRegion(int generation, long key) {
         this.generation = generation;
         this.key = key;
     }
 
-    void count(Operation.Kind kind, long transfers, long bytes) {
-        done += transfers;
-        if (kind == Operation.Kind.READ) {
-            read += bytes;
-        } else {
-            written += bytes;
-        }
-    }
-
     void count(Tally into) {
         Window open = window;
         if (open != null) {
-            Tally.OfPath path = into.of(open.path());
-            path.done += done;
-            path.written += written;
-            path.read += read;
+            addTo(into.of(open.path()));
         }
     }
 
