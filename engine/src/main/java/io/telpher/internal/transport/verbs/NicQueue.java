@@ -91,7 +91,7 @@ final class NicQueue {
     void post(NicWork work, boolean read, long bytes) {
         NicWork ended;
         synchronized (this) {
-            work.begin(read, bytes);
+            work.begin(this, read, bytes);
             if (closed) {
                 work.fail(End.LOST, null);
                 settle(work);
@@ -108,8 +108,8 @@ final class NicQueue {
     void stop(NicWork work, boolean cutOff) {
         NicWork ended;
         synchronized (this) {
-            if (!work.active) {
-                return;
+            if (!work.isOf(this)) {
+                return; // it has ended, and perhaps another queue has it again
             }
             work.stopped = true;
             leave(work);
@@ -141,7 +141,7 @@ final class NicQueue {
 
     /// Ends work of which nothing is under way and nothing more will be.
     private void settle(NicWork work) {
-        if (work.active && !work.waiting && work.isOver()) {
+        if (work.isOf(this) && !work.waiting && work.isOver()) {
             work.finish();
             over.add(work);
             if (!work.read && work.end() == End.ABORTED) {

@@ -16,13 +16,12 @@ final class NicWork implements WorkQueue.Work {
     private final Registrations registered;
     final WorkQueue.Source source;
 
-    /// Where it was posted last. Written by whoever posts, before anybody else can know of it.
-    private volatile NicQueue queue;
+    /// The queue that carries it, from when it is posted until it has ended. A queue writes itself
+    /// and takes itself out under its own monitor, so that under a queue's monitor it is certain
+    /// whether the work is that queue's; whoever reads it without has to look again there.
+    private volatile @Nullable NicQueue carrier;
 
     boolean read;
-
-    /// Posted, and not ended.
-    boolean active;
 
     /// Nothing more is cut from it.
     boolean stopped;
@@ -67,31 +66,39 @@ final class NicWork implements WorkQueue.Work {
         this.bulk = bulk;
         this.registered = registered;
         this.source = source;
-        this.queue = small;
     }
 
     @Override
     public void post(boolean fromPeer, long bytes) {
-        NicQueue to = bytes <= NicQueue.SMALL ? small : bulk;
-        queue = to;
-        to.post(this, fromPeer, bytes);
+        (bytes <= NicQueue.SMALL ? small : bulk).post(this, fromPeer, bytes);
     }
 
     @Override
     public void stop() {
-        queue.stop(this, false);
+        stop(false);
     }
 
     @Override
     public void abort() {
-        queue.stop(this, true);
+        stop(true);
+    }
+
+    private void stop(boolean cutOff) {
+        NicQueue by = carrier;
+        if (by != null) {
+            by.stop(this, cutOff);
+        }
+    }
+
+    boolean isOf(NicQueue queue) {
+        return carrier == queue;
     }
 
     /// As when it was never posted.
-    void begin(boolean fromPeer, long bytes) {
+    void begin(NicQueue queue, boolean fromPeer, long bytes) {
+        carrier = queue;
         read = fromPeer;
         toCut = bytes;
-        active = true;
         stopped = false;
         cutOff = false;
         exhausted = false;
@@ -103,7 +110,7 @@ final class NicWork implements WorkQueue.Work {
 
     /// It has ended: holds on to no memory.
     void finish() {
-        active = false;
+        carrier = null;
         window = null;
         keys = null;
         memory = MemorySegment.NULL;

@@ -48,6 +48,9 @@ class NicQueueTest {
     private QueuePair far;
     private NicQueue queue;
 
+    /// For what is large, without a queue pair.
+    private NicQueue bulk;
+
     /// Bytes 0 to 999 go to where 1000 to 1999 are.
     private Local region;
 
@@ -103,6 +106,13 @@ class NicQueueTest {
             NicWork work = new NicWork(queue, queue, memory, this);
             work.post(false, BYTES);
             return work;
+        }
+
+        /// As if it were large.
+        void postLarge(NicWork work) {
+            ends.clear();
+            at = -1;
+            work.post(false, NicQueue.SMALL + 1L);
         }
 
         @Override
@@ -166,6 +176,7 @@ class NicQueueTest {
         ActivePairs owner =
                 new ActivePairs(endpoint, memory, rail, SETTINGS, null, null, failures::add);
         queue = new NicQueue(owner, 0, arena);
+        bulk = new NicQueue(owner, 1, arena);
         QueuePair near = pair(rail, VerbsMemory.IBV_ACCESS_LOCAL_WRITE);
         far = pair(rail, VerbsMemory.IBV_ACCESS_REMOTE_WRITE);
         near.connect(offer(rail, far), 1);
@@ -200,6 +211,7 @@ class NicQueueTest {
     @AfterEach
     void nothingIsLeft() {
         queue.close();
+        bulk.close();
         boolean unused = far.close();
         memory.close();
         device.close();
@@ -259,6 +271,32 @@ class NicQueueTest {
         second.post();
         queue.close();
         work.stop();
+        assertThat(first.ends).containsExactly(WorkQueue.End.LOST);
+        assertThat(second.ends).containsExactly(WorkQueue.End.LOST);
+    }
+
+    /// Somebody wants to stop work, and has to wait for its queue; meanwhile it ends, and is posted
+    /// again, to the other queue.
+    @Test
+    void whoeverComesTooLateToStopWorkLeavesOtherQueuesAlone() throws InterruptedException {
+        Source first = new Source(() -> {});
+        Source second = new Source(() -> {});
+        Thread late;
+        NicQueue small = queue;
+        NicWork again = new NicWork(queue, bulk, memory, first);
+        synchronized (small) {
+            again.post(false, BYTES);
+            late = Thread.ofPlatform().daemon().start(again::stop);
+            while (late.getState() != Thread.State.BLOCKED) {
+                Thread.onSpinWait();
+            }
+            pollUntilEnded(first);
+            assertThat(first.ends).containsExactly(WorkQueue.End.DONE);
+            first.postLarge(again);
+            second.postLarge(new NicWork(queue, bulk, memory, second));
+        }
+        late.join();
+        bulk.close();
         assertThat(first.ends).containsExactly(WorkQueue.End.LOST);
         assertThat(second.ends).containsExactly(WorkQueue.End.LOST);
     }
