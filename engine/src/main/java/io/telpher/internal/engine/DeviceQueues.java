@@ -3,6 +3,7 @@ package io.telpher.internal.engine;
 import io.telpher.Device;
 import io.telpher.internal.device.CopyQueue;
 import io.telpher.internal.device.Runtimes;
+import io.telpher.internal.observe.Log;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -159,7 +160,8 @@ final class DeviceQueues {
         return over.get() == null ? 0 : 1;
     }
 
-    /// Goes on with what has ended. Without lock and tokens.
+    /// Goes on with what has ended. Without lock and tokens. A job that cannot be taken up ends the
+    /// connection, and none of the others.
     void takeUp() {
         Job job = over.getAndSet(null);
         while (job != null) {
@@ -168,6 +170,10 @@ final class DeviceQueues {
             boolean wasPolled = job.isPolled();
             try {
                 job.takeUp();
+            } catch (Throwable e) {
+                Failures.letThrough(e);
+                connection.fail(Failures.internal(connection, e));
+                Log.error("what was copied in the background cannot be taken up", e);
             } finally {
                 underWay.decrementAndGet();
                 if (wasPolled) {

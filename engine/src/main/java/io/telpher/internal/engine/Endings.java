@@ -307,18 +307,7 @@ final class Endings {
                 lock.unlock();
             }
             if (op != null) {
-                int generation = op.generation;
-                connection.keeper.letGo(op);
-                connection.oneSided.letGo(op);
-                lock.lock();
-                try {
-                    if (op.generation == generation) {
-                        op.letGo = true;
-                        tryFinish(op, connection.isOver());
-                    }
-                } finally {
-                    lock.unlock();
-                }
+                takeAway(op);
             }
             if (transfer != null) {
                 transfer.runActions();
@@ -327,6 +316,34 @@ final class Endings {
         if (news.isSet()) {
             news.clear();
             connection.waiters.wake();
+        }
+    }
+
+    /// Has lanes and queues let go of the memory of an operation that is being revoked. It stays
+    /// among those when that is not possible, which ends the connection.
+    private void takeAway(Operation op) {
+        int generation = op.generation;
+        boolean taken = false;
+        try {
+            connection.keeper.letGo(op);
+            connection.oneSided.letGo(op);
+            taken = true;
+        } catch (Throwable e) {
+            Failures.letThrough(e);
+            connection.fail(Failures.internal(connection, e));
+            throw e;
+        } finally {
+            lock.lock();
+            try {
+                if (taken && op.generation == generation) {
+                    op.letGo = true;
+                    tryFinish(op, connection.isOver());
+                } else if (!taken && op.generation == generation) {
+                    revoking.addLast(op);
+                }
+            } finally {
+                lock.unlock();
+            }
         }
     }
 

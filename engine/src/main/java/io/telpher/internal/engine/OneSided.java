@@ -271,7 +271,7 @@ final class OneSided {
         CounterUpdate counter = op.counter;
         boolean counted = false;
         if (result == Connection.DONE && counter != null && windows != null) {
-            int update = windows.update(counter);
+            int update = update(windows, counter);
             if (update == Connection.DONE) {
                 counted = true;
             } else if (update != Direct.NO_WINDOW) {
@@ -330,6 +330,16 @@ final class OneSided {
         }
     }
 
+    private static int update(Direct windows, CounterUpdate counter) {
+        try {
+            return windows.update(counter);
+        } catch (Throwable e) {
+            Failures.letThrough(e);
+            Log.error("a counter could not be updated through a window", e);
+            return Connection.FAILED;
+        }
+    }
+
     /// The receive that a message was to be stored into has lost its region. What becomes of the
     /// message is the receive's to say: its frames find out.
     private boolean isReceiveGone(Operation op, int result) {
@@ -351,21 +361,31 @@ final class OneSided {
 
     /// The queue has ended an operation's work. Without lock and tokens.
     void carried(WorkJob job) {
-        Operation op = job.op;
         String why = job.failure == null ? "" : job.failure;
-        QueuedCopies by = job.direct.queued;
         switch (job.end) {
-            case DONE -> {
-                boolean nowhere = by != null && by.wentNowhere(op);
-                conclude(op, nowhere ? Connection.STALE : Connection.DONE, "");
-            }
-            case STOPPED -> conclude(op, Connection.TIMED_OUT, "");
-            case STALE -> conclude(op, Connection.STALE, "");
-            case FAILED -> {
-                boolean stale = by != null && by.touchesClosed(op);
-                conclude(op, stale ? Connection.STALE : Connection.FAILED, why);
-            }
+            case DONE, STOPPED, STALE, FAILED -> conclude(job.op, result(job), why);
             case ABORTED, LOST -> unfinished(job);
+        }
+    }
+
+    /// What the end of work is to its operation, of which nothing is under way.
+    private static int result(WorkJob job) {
+        QueuedCopies by = job.direct.queued;
+        try {
+            return switch (job.end) {
+                case DONE ->
+                        by != null && by.wentNowhere(job.op) ? Connection.STALE : Connection.DONE;
+                case STOPPED -> Connection.TIMED_OUT;
+                case STALE -> Connection.STALE;
+                default ->
+                        by != null && by.touchesClosed(job.op)
+                                ? Connection.STALE
+                                : Connection.FAILED;
+            };
+        } catch (Throwable e) {
+            Failures.letThrough(e);
+            Log.error("a copy by a link's queue could not be concluded", e);
+            return Connection.FAILED;
         }
     }
 
