@@ -326,7 +326,7 @@ final class Endings {
         boolean taken = false;
         try {
             connection.keeper.letGo(op);
-            connection.oneSided.letGo(op);
+            connection.oneSided.letGo(op, generation);
             taken = true;
         } catch (Throwable e) {
             Failures.letThrough(e);

@@ -433,15 +433,26 @@ final class OneSided {
         connection.devices.attend();
     }
 
-    /// An operation is to end: nothing more of it is begun. Without lock and tokens.
-    void letGo(Operation op) {
-        WorkJob job = op.workJob;
-        if (job != null && op.copying) {
-            job.work.stop();
+    /// An operation is to end: nothing more of it is begun. Without the lock, so it may have ended,
+    /// and its slot have another one, which goes on.
+    ///
+    /// @param generation the operation's, from when it had not ended
+    void letGo(Operation op, int generation) {
+        lock.lock();
+        try {
+            WorkJob job = op.workJob;
+            if (job != null
+                    && op.copying
+                    && op.generation == generation
+                    && op.state() == Operation.ENDING) {
+                job.work.stop();
+            }
+        } finally {
+            lock.unlock();
         }
     }
 
-    /// What is under way for an operation does not complete.
+    /// What is under way for an operation does not complete. Under the lock.
     void cutOff(Operation op) {
         WorkJob job = op.workJob;
         if (job != null) {

@@ -33,12 +33,14 @@ final class WorkJob extends DeviceQueues.Job implements WorkQueue.Source {
 
     /// Hands the whole operation to the queue.
     void begin() {
+        int generation = op.generation;
         walk.start(op, 0, op.length);
         queues.begunInBackground();
         work.post(op.kind == Operation.Kind.READ, op.length);
         // Whoever ended the operation meanwhile may have stopped the work before it was posted.
+        // But both may be over by now, and the slot have another operation.
         if (!op.isPending()) {
-            work.stop();
+            oneSided.letGo(op, generation);
         }
     }
 
