@@ -295,7 +295,8 @@ final class Matcher {
                 return;
             }
         }
-        outbound.enqueue(outbound.control(Frame.WITHDRAWN, 0, 0, token));
+        ControlFrame consent = outbound.control(Frame.WITHDRAWN, 0, 0, token);
+        connection.oneSided.unfenced.sayOfEnded(tag, k, consent);
         tags.prune();
     }
 

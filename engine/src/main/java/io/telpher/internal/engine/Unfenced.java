@@ -13,8 +13,8 @@ import java.util.List;
 ///
 /// Guarded by the connection's lock, under which everything is called.
 final class Unfenced {
-    /// A frame that waits.
-    private record Word(WorkJob behind, ControlFrame frame) {}
+    /// A frame that waits, about the send of a tag and a position, which has ended.
+    private record Word(WorkJob behind, long tag, long position, ControlFrame frame) {}
 
     private final Outbound outbound;
     private final OperationQueue again;
@@ -36,8 +36,20 @@ final class Unfenced {
         if (behind == null) {
             outbound.enqueue(frame);
         } else {
-            words.addLast(new Word(behind, frame));
+            words.addLast(new Word(behind, op.tag, op.position, frame));
         }
+    }
+
+    /// Sends a word about a send that this side does not know any more, behind the one of its end
+    /// if that waits.
+    void sayOfEnded(long tag, long position, ControlFrame frame) {
+        for (Word word : words) {
+            if (word.tag == tag && word.position == position) {
+                words.addLast(new Word(word.behind, tag, position, frame));
+                return;
+            }
+        }
+        outbound.enqueue(frame);
     }
 
     /// The peer has given up a lane: nothing of its link arrives any more.

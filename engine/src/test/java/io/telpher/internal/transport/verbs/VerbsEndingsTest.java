@@ -123,17 +123,7 @@ class VerbsEndingsTest {
                     .isEqualTo(TransferState.DONE);
             assertThat(ended(before).state()).isEqualTo(TransferState.DONE);
 
-            slow.slow = true;
-            VERBS.holdOneSided(true);
-            Transfer receive = couple.accepted.receive(2, into.slice(0, BYTES));
-            Transfer send =
-                    couple.connection.send(
-                            2,
-                            MemorySlices.of(from.slice(0, BYTES)),
-                            TransferOptions.DEFAULTS.withDeadline(Duration.ofMillis(100)));
-            assertThat(ended(send).state()).isEqualTo(TransferState.TIMED_OUT);
-            assertThat(send.remoteQuiet()).isEqualTo(RemoteQuiet.UNKNOWN);
-            slow.awaitEnding();
+            Transfer receive = cutOff(couple, slow, from, into);
             assertThat(receive.await(Duration.ofMillis(300)))
                     .as("ends while its memory may be written to: %s", receive.error())
                     .isFalse();
@@ -142,6 +132,47 @@ class VerbsEndingsTest {
             assertThat(receive.remoteQuiet()).isEqualTo(RemoteQuiet.YES);
             VERBS.holdOneSided(false);
         }
+    }
+
+    /// The same, when the receive is cancelled in between: the peer does not consent before that.
+    @Test
+    void aReceiveIsNotLetGoWhileItsSendMayArrive() throws InterruptedException {
+        VERBS.removeDevice("fake1");
+        SlowTargets slow = new SlowTargets();
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL, slow.provider());
+                slow) {
+            MemoryRegion from = region(couple.here);
+            MemoryRegion into = region(couple.there);
+            Transfer before = couple.connection.write(from.slice(0, BYTES), into.remote());
+            assertThat(ended(before).path()).isEqualTo("verbs");
+
+            Transfer receive = cutOff(couple, slow, from, into);
+            receive.cancel();
+            assertThat(ended(receive).state()).isEqualTo(TransferState.CANCELLED);
+            assertThat(receive.remoteQuiet()).isEqualTo(RemoteQuiet.UNKNOWN);
+            slow.close();
+            VERBS.holdOneSided(false);
+        }
+    }
+
+    /// Has a send cut off, whose bytes may arrive until the peer's queue pair has ended, slowly.
+    ///
+    /// @return its receive
+    private static Transfer cutOff(
+            Couple couple, SlowTargets slow, MemoryRegion from, MemoryRegion into)
+            throws InterruptedException {
+        slow.slow = true;
+        VERBS.holdOneSided(true);
+        Transfer receive = couple.accepted.receive(2, into.slice(0, BYTES));
+        Transfer send =
+                couple.connection.send(
+                        2,
+                        MemorySlices.of(from.slice(0, BYTES)),
+                        TransferOptions.DEFAULTS.withDeadline(Duration.ofMillis(100)));
+        assertThat(ended(send).state()).isEqualTo(TransferState.TIMED_OUT);
+        assertThat(send.remoteQuiet()).isEqualTo(RemoteQuiet.UNKNOWN);
+        slow.awaitEnding();
+        return receive;
     }
 
     /// The link is lost, and the peer closes its side of it. What the link carried does not go out
