@@ -285,10 +285,10 @@ final class Operation implements Window.Guard {
         return age(by.nanoTime());
     }
 
-    /// Whether it is a receive for which no byte has come, as far as this side can see: who stores
-    /// by itself may have begun.
+    /// Whether it is a receive for which no byte has come. Whether a peer that may store into it by
+    /// itself has begun, this side cannot see.
     boolean isUntouched() {
-        return kind == Kind.RECEIVE && claimed == 0;
+        return kind == Kind.RECEIVE && claimed == 0 && !exposed;
     }
 
     /// Whether something follows the data of a write.

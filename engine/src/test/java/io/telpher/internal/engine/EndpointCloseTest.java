@@ -8,6 +8,7 @@ import io.telpher.EndpointOptions;
 import io.telpher.MemoryRegion;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
+import io.telpher.TransferState;
 import io.telpher.spi.Link;
 import java.time.Duration;
 import java.util.List;
@@ -36,6 +37,26 @@ class EndpointCloseTest {
             region.close();
             assertThat(receive.error()).isInstanceOf(TelpherException.StaleRegion.class);
             assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(LONG.dividedBy(4));
+        }
+    }
+
+    /// It gets a part of the drain limit to end by itself.
+    @Test
+    void aReceiveThatPeersMayFillIsNotEndedAtOnce() {
+        try (EndpointImpl endpoint =
+                new EndpointImpl(
+                        EndpointOptions.DEFAULTS
+                                .withTransports(List.of("tcp"))
+                                .withInterfaces(List.of("lo")))) {
+            ConnectionCore core = new ConnectionCore(endpoint, 1, endpoint.address());
+            endpoint.remember(core);
+            RegionImpl region = (RegionImpl) endpoint.allocate(8);
+            Transfer receive = new ConnectionImpl(core).receive(1, region.all());
+            core.table.at(0).exposed = true;
+            core.endUsers(region, Operation::isUntouched);
+            assertThat(receive.state()).isEqualTo(TransferState.PENDING);
+            region.close();
+            assertThat(receive.error()).isInstanceOf(TelpherException.StaleRegion.class);
         }
     }
 
