@@ -105,10 +105,10 @@ final class QueuedCopies {
         return Connection.DONE;
     }
 
-    /// Whether bytes that were read have come to nothing: into pages that only the device has kept,
-    /// since the arena was closed under the region.
+    /// Whether the bytes were not the operation's, at least in part: its arena was closed under the
+    /// region, and the device went on with pages that are nobody's, or somebody else's.
     boolean wentNowhere(Operation op) {
-        return op.kind == Operation.Kind.READ && !op.regions.of(op).isHostMemoryThere();
+        return !op.regions.of(op).isHostMemoryThere();
     }
 
     /// Whether one of the regions that an operation touches was closed by its owner.

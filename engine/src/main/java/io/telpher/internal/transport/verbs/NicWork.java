@@ -129,13 +129,18 @@ final class NicWork implements WorkQueue.Work {
         return failure != null;
     }
 
-    /// Cuts the next range.
+    /// Cuts the next range, of local memory that is there: when its arena was closed, the pages may
+    /// be somebody else's.
     ///
     /// @param most bytes, at least 1
     /// @return its length, or 0 when there is none any more: exhausted, or failed
     int cut(int most) {
         try {
             if (exhausted || (left == 0 && !nextPiece())) {
+                return 0;
+            }
+            if (!memory.scope().isAlive()) {
+                fail(WorkQueue.End.STALE, null);
                 return 0;
             }
         } catch (RuntimeException e) {
@@ -163,7 +168,7 @@ final class NicWork implements WorkQueue.Work {
         window = source.window() instanceof VerbsWindow open ? open : null;
         keys = registered.find(region.index(), region.generation());
         memory = region.segment();
-        if (window == null || window.isClosed() || keys == null || !memory.scope().isAlive()) {
+        if (window == null || window.isClosed() || keys == null) {
             fail(WorkQueue.End.STALE, null); // it was closed since the work was posted
             return false;
         }

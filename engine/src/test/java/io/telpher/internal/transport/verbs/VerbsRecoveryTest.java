@@ -220,30 +220,31 @@ class VerbsRecoveryTest {
     }
 
     /// A silent link holds it when its memory goes.
-    @Test
-    void whatIsReadIntoMemoryThatIsGoneIsNotDone() {
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void whatIsUnderWayWhenItsMemoryGoesIsNotDone(boolean read) {
         VERBS.removeDevice("fake1");
         try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
             Regions regions = Regions.of(couple, BYTES).opened(couple);
             // From the heap of the process: what arrives harms nobody.
             Arena memory = Arena.ofAuto();
             MemoryRegion doomed;
-            Transfer read;
+            Transfer late;
             try (Arena arena = Arena.ofShared()) {
                 doomed =
                         couple.here.register(
                                 memory.allocate(BYTES, 4096).reinterpret(arena, null),
                                 Access.READ_WRITE);
-                assertByNic(transfer(couple, doomed, regions.there(), true));
+                assertByNic(transfer(couple, doomed, regions.there(), read));
                 VERBS.silence("fake0", true);
                 long posts = VERBS.posts();
-                read = transfer(couple, doomed, regions.there(), true);
+                late = transfer(couple, doomed, regions.there(), read);
                 while (VERBS.posts() == posts) {
                     Thread.onSpinWait();
                 }
             }
             VERBS.silence("fake0", false);
-            assertThat(ended(read).error()).isInstanceOf(TelpherException.StaleRegion.class);
+            assertThat(ended(late).error()).isInstanceOf(TelpherException.StaleRegion.class);
             doomed.close();
         }
     }
