@@ -6,10 +6,10 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 
 /// Builds what the kernel shows of a machine in a folder that stands for `/`.
-final class SysfsTree {
+public final class SysfsTree {
     private final Path root;
 
-    SysfsTree(Path root) {
+    public SysfsTree(Path root) {
         this.root = root;
         folder("/sys/devices/system/node");
     }
@@ -51,7 +51,7 @@ final class SysfsTree {
         return this;
     }
 
-    SysfsTree numaNode(int number, String cpus, String distances) {
+    public SysfsTree numaNode(int number, String cpus, String distances) {
         String folder = "/sys/devices/system/node/node" + number;
         return file(folder + "/cpulist", cpus).file(folder + "/distance", distances);
     }
@@ -65,7 +65,7 @@ final class SysfsTree {
     }
 
     /// @param path below `/sys/devices`; ends in the device's address
-    Device pci(String path, String type, String vendor) {
+    public Device pci(String path, String type, String vendor) {
         String address = path.substring(path.lastIndexOf('/') + 1);
         Device device = new Device("/sys/devices/" + path, address);
         device.file("class", type).file("vendor", vendor).file("device", "0x1234");
@@ -82,7 +82,7 @@ final class SysfsTree {
     }
 
     /// A PCI device, and what it carries.
-    final class Device {
+    public final class Device {
         private final String folder;
         private final String address;
 
@@ -96,7 +96,7 @@ final class SysfsTree {
             return this;
         }
 
-        Device numa(int node) {
+        public Device numa(int node) {
             return file("numa_node", "" + node);
         }
 

@@ -2,6 +2,7 @@ package io.telpher.internal.engine;
 
 import io.telpher.TelpherException;
 import io.telpher.internal.device.Gpu;
+import io.telpher.internal.device.NumaPlacement;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.linux.Memory;
 import java.lang.foreign.MemorySegment;
@@ -48,6 +49,7 @@ final class StagingMemory implements AutoCloseable {
                     "%d bytes for staging: %s".formatted(size, Errno.describe((int) address)));
         }
         int unused = Memory.madvise(address, size, Memory.MADV_DONTFORK);
+        NumaPlacement.prefer(gpu.device(), address, size);
         Gpu.Pin pin = null;
         try {
             pin = gpu.pin(address, size);
@@ -64,6 +66,8 @@ final class StagingMemory implements AutoCloseable {
     /// @throws TelpherException when it cannot be page-locked, with the reason
     static StagingMemory of(Gpu gpu, MemorySegment shared, int bytes) {
         int count = (int) (shared.byteSize() / bytes);
+        // Of two sides the one that page-locks it first decides: both of its copies are as long.
+        NumaPlacement.prefer(gpu.device(), shared.address(), shared.byteSize());
         return new StagingMemory(
                 shared, gpu.pin(shared.address(), shared.byteSize()), false, bytes, count);
     }

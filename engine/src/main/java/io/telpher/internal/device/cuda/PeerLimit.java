@@ -1,5 +1,6 @@
 package io.telpher.internal.device.cuda;
 
+import io.telpher.internal.device.NumaPlacement;
 import io.telpher.internal.ffi.linux.Environment;
 import io.telpher.topology.Gpu;
 import io.telpher.topology.PathType;
@@ -23,14 +24,9 @@ record PeerLimit(String setting, @Nullable PathType most, Supplier<Topology> mac
         PathType.LOC, PathType.PIX, PathType.PXB, PathType.PHB, PathType.SYS
     };
 
-    /// This machine: its GPUs do not come and go. Looked at when somebody asks.
-    private static final class Machine {
-        static final Topology HERE = Topology.here();
-    }
-
     /// The limit that the environment sets now.
     static PeerLimit current() {
-        return of(Environment::getenv, () -> Machine.HERE);
+        return of(Environment::getenv, NumaPlacement::machine);
     }
 
     /// @param environment gives a variable's value, or null

@@ -48,8 +48,13 @@ public final class Memory {
     public static final int MADV_POPULATE_READ = 22;
     public static final int MADV_POPULATE_WRITE = 23;
 
+    /// Pages come from a node where it has some, else from others.
+    public static final int MPOL_PREFERRED = 1;
+
     public static final int SEEK_SET = 0;
     public static final int SEEK_END = 2;
+
+    private static final int SYS_mbind = LibC.X86_64 ? 237 : 235;
 
     /// `int memfd_create(const char *name, unsigned int flags)`
     private static final MethodHandle MEMFD_CREATE =
@@ -70,6 +75,16 @@ public final class Memory {
                     FunctionDescriptor.of(
                             JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_INT,
                             JAVA_LONG));
+
+    /// `long syscall(SYS_mbind, void *addr, unsigned long len, int mode, const unsigned long
+    /// *nodemask, unsigned long maxnode, unsigned int flags)`: glibc has no function for it
+    private static final MethodHandle MBIND =
+            LibC.linkVariadic(
+                    "syscall",
+                    1,
+                    FunctionDescriptor.of(
+                            JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, ADDRESS,
+                            JAVA_LONG, JAVA_LONG));
 
     /// `int munmap(void *addr, size_t length)`
     private static final MethodHandle MUNMAP =
@@ -154,6 +169,36 @@ public final class Memory {
         try {
             return call.result(
                     (long) MMAP.invokeExact(call.errno, address, length, prot, flags, fd, offset));
+        } catch (Throwable t) {
+            throw LibC.unexpected(t);
+        }
+    }
+
+    /// Says from which NUMA node the pages of a range come that are not there yet.
+    ///
+    /// @param policy such as [#MPOL_PREFERRED]
+    /// @return 0, or `-errno`: `ENOSYS` and `EPERM` where the kernel or a container has no such
+    ///     call, `EINVAL` for a node that this process may not use
+    public static int mbind(long address, long length, int policy, int node) {
+        CallState call = CallState.current();
+        try (Arena arena = Arena.ofConfined()) {
+            int words = node / Long.SIZE + 1;
+            MemorySegment nodes = arena.allocate(JAVA_LONG, words);
+            nodes.setAtIndex(JAVA_LONG, words - 1, 1L << node);
+            // The kernel leaves out the last bit of those that it is told of.
+            long bits = (long) words * Long.SIZE + 1;
+            return (int)
+                    call.result(
+                            (long)
+                                    MBIND.invokeExact(
+                                            call.errno,
+                                            (long) SYS_mbind,
+                                            address,
+                                            length,
+                                            (long) policy,
+                                            nodes,
+                                            bits,
+                                            0L));
         } catch (Throwable t) {
             throw LibC.unexpected(t);
         }
