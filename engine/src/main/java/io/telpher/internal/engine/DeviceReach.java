@@ -6,6 +6,7 @@ import io.telpher.TelpherException;
 import io.telpher.internal.device.GpuRuntime;
 import io.telpher.internal.device.Intermediates;
 import io.telpher.internal.device.Runtimes;
+import io.telpher.internal.observe.Log;
 import io.telpher.spi.Window;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -58,9 +59,13 @@ final class DeviceReach {
         }
         try {
             findWay(slot, window, by, own);
-        } catch (TelpherException e) {
-            // A switch of the job that makes no sense.
-            refuse(slot, by, "path %s by %s: %s".formatted(window.path(), by, e.getMessage()));
+        } catch (Throwable e) {
+            Failures.letThrough(e);
+            if (!(e instanceof TelpherException)) { // else a switch of the job that makes no sense
+                Log.error("a way between devices could not be looked for", e);
+            }
+            String reason = e instanceof TelpherException ? e.getMessage() : e.toString();
+            refuse(slot, by, "path %s by %s: %s".formatted(window.path(), by, reason));
         }
     }
 

@@ -4,6 +4,7 @@ import io.telpher.CounterUpdate;
 import io.telpher.Device;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
+import io.telpher.internal.observe.Log;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.Window;
 import io.telpher.spi.Windows;
@@ -56,13 +57,18 @@ final class WindowOpening {
         Deadline deadline = new Deadline(connection.platform, op.deadline());
         Runnable opened =
                 () -> {
-                    QueuedCopies queued = direct.queued;
-                    if (queued != null) {
-                        queued.prepare(here);
-                    } else {
-                        direct.reach.prepare(kind, own, several, here, there);
+                    try {
+                        QueuedCopies queued = direct.queued;
+                        if (queued != null) {
+                            queued.prepare(here);
+                        } else {
+                            direct.reach.prepare(kind, own, several, here, there);
+                        }
+                    } catch (Throwable e) {
+                        Failures.letThrough(e);
+                        Log.error("memory could not be made ready for copies; by frames", e);
                     }
-                    then.run();
+                    then.run(); // whatever happened: the operation waits for nothing else
                 };
         return () -> {
             List<CompletableFuture<Void>> each = new ArrayList<>();
