@@ -39,7 +39,13 @@ class GpuProbeTest {
         Map<String, String> environment = new HashMap<>(variables);
         environment.put("XDG_CACHE_HOME", cache.toString());
         PeerProcess peer = PeerProcess.start(flags, environment);
-        peer.tell(self -> self.open(options -> options.withTransports(List.of("shm"))));
+        // A third GPU, that none of them uses, wants to be asked for; the list is no other limit.
+        List<String> paths = List.of("cuda-cumem", "cuda-via-gpu", "mapped", "shm-ring");
+        peer.tell(
+                self ->
+                        self.open(
+                                options ->
+                                        options.withTransports(List.of("shm")).withPaths(paths)));
         return peer;
     }
 

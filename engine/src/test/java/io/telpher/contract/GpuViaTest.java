@@ -24,6 +24,9 @@ import org.junit.jupiter.params.provider.CsvSource;
 class GpuViaTest {
     private static final String VIA = "cuda-via-gpu";
 
+    private static final Map<String, String> APART =
+            Map.of("FAKE_CUDA_DEVICES", "4", "FAKE_CUDA_REFUSE_PEERS", "0-3");
+
     /// Goes through buffers, in several chunks.
     private static final int LARGE = 20 << 20;
 
@@ -41,8 +44,15 @@ class GpuViaTest {
         FakeGpu.setDelay(0);
     }
 
+    /// The path is named: neither endpoint uses the GPUs in between.
     private static Couple couple() {
-        Couple couple = Couple.open(options -> options.withTransports(List.of("shm"))).connect();
+        return couple(List.of(VIA, "cuda-direct", "self", "shm-ring"));
+    }
+
+    private static Couple couple(List<String> paths) {
+        Couple couple =
+                Couple.open(options -> options.withTransports(List.of("shm")).withPaths(paths))
+                        .connect();
         here(couple, "gpu");
         there(couple, "gpu");
         return couple;
@@ -109,6 +119,26 @@ class GpuViaTest {
                     .filteredOn(path -> path.name().equals(VIA))
                     .singleElement()
                     .satisfies(path -> assertThat(path.transfersDone()).isEqualTo(6));
+        }
+    }
+
+    /// Nobody has asked for a third GPU: none gets a context.
+    @Test
+    void withoutItsNameNoOtherGpuIsUsed() {
+        try (PeerProcess process = PeerProcess.start(FakeGpu.jvmArguments(), APART)) {
+            List<String> found =
+                    process.run(
+                            unused -> {
+                                try (Couple couple = couple(List.of())) {
+                                    return List.of(
+                                            exchange(couple, LARGE),
+                                            "" + FakeGpu.contextsMade(1),
+                                            "" + FakeGpu.contextsMade(2),
+                                            couple.here().connection().explain());
+                                }
+                            });
+            assertThat(found.subList(0, 3)).containsExactly("shm-ring", "0", "0");
+            assertThat(found.get(3)).contains("is not used by this process", "cuda-via-gpu");
         }
     }
 
@@ -197,10 +227,7 @@ class GpuViaTest {
     /// does it.
     @Test
     void theLossOfTheOneInBetweenIsSurvived() {
-        List<String> found =
-                elsewhere(
-                        Map.of("FAKE_CUDA_DEVICES", "4", "FAKE_CUDA_REFUSE_PEERS", "0-3"),
-                        "run.cuMemcpyAsync:2:700:sticky");
+        List<String> found = elsewhere(APART, "run.cuMemcpyAsync:2:700:sticky");
         assertThat(found.subList(0, 2)).containsExactly(VIA, VIA);
         assertThat(found.get(2)).contains("CUDA_ERROR_ILLEGAL_ADDRESS");
     }

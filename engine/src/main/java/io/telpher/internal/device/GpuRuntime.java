@@ -49,8 +49,8 @@ public interface GpuRuntime {
 
     /// Devices of this process that may carry bytes between two others. No context is made.
     ///
-    /// @param named whether the path was asked for by name: then also those over which bytes travel
-    ///     no faster than through the host
+    /// @param named whether the path was asked for by name: then also those that this process does
+    ///     not use yet, or over which bytes travel no faster than through the host
     default Intermediates intermediates(Device one, Device other, boolean named) {
         return new Intermediates(List.of(), "devices of %s carry no bytes".formatted(name()));
     }

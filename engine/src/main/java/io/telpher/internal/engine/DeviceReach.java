@@ -143,8 +143,8 @@ final class DeviceReach {
             }
         }
         try {
+            window.prepare(through); // what is refused here costs no buffers
             Runtimes.open(through).becomeIntermediate();
-            window.prepare(through);
             return null;
         } catch (TelpherException e) {
             return "by %s: %s".formatted(through, e.getMessage());

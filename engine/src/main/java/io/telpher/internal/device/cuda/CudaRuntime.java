@@ -184,7 +184,8 @@ public final class CudaRuntime implements GpuRuntime {
 
     @Override
     public Intermediates intermediates(Device one, Device other, boolean named) {
-        return new IntermediateSearch(devices(), PeerAccess::unreachable, PeerAccess.limit())
+        return new IntermediateSearch(
+                        devices(), this::isOpen, PeerAccess::unreachable, PeerAccess.limit())
                 .between(one.uuid(), other.uuid(), named);
     }
 

@@ -3,22 +3,28 @@ package io.telpher.internal.device.cuda;
 import io.telpher.Device;
 import io.telpher.internal.device.Intermediates;
 import io.telpher.topology.Gpu;
+import io.telpher.topology.PathType;
 import io.telpher.topology.Topology;
+import io.telpher.topology.TopologyPath;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.UUID;
 import java.util.function.BiFunction;
+import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
-/// Which devices may carry bytes between two others: those that reach both, and over which the
-/// topology promises more than through the host. Makes no context.
+/// Which devices may carry bytes between two others: those that reach both, which this process uses
+/// already and over which the topology promises more than through the host, or which it was asked
+/// for by the path's name. Makes no context.
 ///
 /// @param visible the devices of this process
+/// @param isOpen whether this process uses a device already
 /// @param unreachable why the first does not reach memory of the second, or null
 /// @param limit the job's switches, and the machine
 record IntermediateSearch(
         List<Device> visible,
+        Predicate<Device> isOpen,
         BiFunction<UUID, UUID, @Nullable String> unreachable,
         PeerLimit limit) {
 
@@ -26,25 +32,43 @@ record IntermediateSearch(
 
     /// See [io.telpher.internal.device.GpuRuntime#intermediates].
     Intermediates between(UUID one, UUID other, boolean named) {
-        List<Found> found = new ArrayList<>();
+        List<Device> candidates = new ArrayList<>();
         List<String> reasons = new ArrayList<>();
-        Topology machine = limit.machine().get();
-        double staged = Math.min(toHost(machine, one), toHost(machine, other));
         for (Device device : visible) {
             UUID through = device.uuid();
             if (through.equals(one) || through.equals(other)) {
                 continue;
             }
-            String refused = refusal(one, through, other);
-            double rate = Math.min(rate(machine, one, through), rate(machine, through, other));
-            if (refused != null) {
-                reasons.add(refused);
-            } else if (named || rate > staged) {
-                found.add(new Found(device, rate));
+            String refused =
+                    named || isOpen.test(device)
+                            ? refusal(one, through, other)
+                            : "GPU %s is not used by this process, and the option 'paths' does not name %s"
+                                    .formatted(through, Intermediates.PATH);
+            if (refused == null) {
+                candidates.add(device);
             } else {
-                reasons.add(
-                        "through GPU %s %.0f GB/s are to be expected, through the host %.0f"
-                                .formatted(through, rate, staged));
+                reasons.add(refused);
+            }
+        }
+        return rank(one, other, named, candidates, reasons);
+    }
+
+    private Intermediates rank(
+            UUID one, UUID other, boolean named, List<Device> candidates, List<String> reasons) {
+        List<Found> found = new ArrayList<>();
+        if (!candidates.isEmpty()) { // else nobody has to look at the machine
+            Topology machine = limit.machine().get();
+            double staged = Math.min(toHost(machine, one), toHost(machine, other));
+            for (Device device : candidates) {
+                UUID through = device.uuid();
+                double rate = Math.min(rate(machine, one, through), rate(machine, through, other));
+                if (named || rate > staged) {
+                    found.add(new Found(device, rate));
+                } else {
+                    reasons.add(
+                            "through GPU %s %.0f GB/s are to be expected, through the host %.0f"
+                                    .formatted(through, rate, staged));
+                }
             }
         }
         found.sort(Comparator.comparingDouble(Found::rate).reversed());
@@ -62,11 +86,16 @@ record IntermediateSearch(
         return refused == null ? unreachable.apply(through, other) : refused;
     }
 
-    /// @return GB/s between two devices; 0 where the topology does not know
+    /// @return GB/s between two devices; 0 where the topology does not know, or knows a path
+    ///     through a further GPU alone, which their copies do not take
     private static double rate(Topology machine, UUID one, UUID other) {
         Gpu from = PeerLimit.find(machine, one);
         Gpu to = PeerLimit.find(machine, other);
-        return from == null || to == null ? 0 : machine.path(from, to).bandwidth();
+        if (from == null || to == null) {
+            return 0;
+        }
+        TopologyPath path = machine.path(from, to);
+        return path.type() == PathType.NVB ? 0 : path.bandwidth();
     }
 
     /// @return GB/s between a device and its host's memory; without end where the topology does not

@@ -10,6 +10,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
+import java.util.function.Predicate;
 import org.junit.jupiter.api.Test;
 
 /// Which GPU carries bytes between two others, on described machines.
@@ -66,6 +67,16 @@ class IntermediateSearchTest {
     /// @param kept pairs without peer access, such as `0-2`; the first does not reach the second
     private static Intermediates find(
             int one, int other, boolean named, Map<String, String> environment, String... kept) {
+        return find(device -> true, one, other, named, environment, kept);
+    }
+
+    private static Intermediates find(
+            Predicate<Device> isOpen,
+            int one,
+            int other,
+            boolean named,
+            Map<String, String> environment,
+            String... kept) {
         Set<String> apart = Set.of(kept);
         List<Device> visible = new ArrayList<>();
         for (int gpu = 0; gpu < GPUS; gpu++) {
@@ -73,6 +84,7 @@ class IntermediateSearchTest {
         }
         return new IntermediateSearch(
                         visible,
+                        isOpen,
                         (by, of) -> {
                             String pair =
                                     by.getLeastSignificantBits()
@@ -100,6 +112,16 @@ class IntermediateSearchTest {
         assertThat(find(0, 0, true, Map.of()).devices()).first().isEqualTo(device(1));
         assertThat(find(0, 9, true, Map.of()).devices()).hasSize(4);
         assertThat(find(0, 9, false, Map.of()).devices()).as("nobody knows GPU 9").isEmpty();
+    }
+
+    /// No GPU gets a context that nobody asked for.
+    @Test
+    void oneThatIsNotUsedIsTakenByNameAlone() {
+        Predicate<Device> third = device(3)::equals;
+        assertThat(find(third, 0, 2, false, Map.of()).devices()).containsExactly(device(3));
+        assertThat(find(third, 0, 2, false, Map.of()).reason())
+                .contains("%s is not used".formatted(uuid(1)), "does not name cuda-via-gpu");
+        assertThat(find(third, 0, 2, true, Map.of()).devices()).first().isEqualTo(device(1));
     }
 
     /// The one in the middle copies: it must reach both ends, not they it.
