@@ -142,6 +142,22 @@ class GpuViaTest {
         }
     }
 
+    /// A GPU reaches memory of its own process unasked, but not by a path that is left out.
+    @Test
+    void whatIsNotNamedIsNotTaken() {
+        try (Couple couple = couple(List.of(VIA, "self", "shm-ring"))) {
+            couple.here().add("host", Kind.FOREIGN, SMALL);
+            couple.here().fill("host", 0, SMALL, 7);
+            for (int i = 0; i < 2; i++) {
+                Outcome write = couple.here().write("host", 0, SMALL, target(couple));
+                assertThat(write.assertDone(SMALL).path()).isEqualTo("shm-ring");
+            }
+            couple.there().check("gpu", 0, SMALL, 7);
+            assertThat(couple.here().connection().explain())
+                    .contains("path cuda-direct by", "not among the option 'paths'");
+        }
+    }
+
     /// On either leg: what the one in between does not carry goes by frames, now and later.
     @ParameterizedTest
     @CsvSource({"cuMemcpyAsync:1:2", "cuMemcpyAsync:2:2"})

@@ -96,19 +96,6 @@ final class DeviceCopies {
         return here != null && other != null && mayCopyFor(here, other) ? other : here;
     }
 
-    /// Whether a GPU in between carries an operation, whose `copying` is the caller's.
-    boolean isVia(Operation op, RemoteMemory first) {
-        PeerRegion slot = windows.slot(first);
-        if (slot == null || slot.intermediates.isEmpty()) {
-            return false;
-        }
-        OperationRegions regions = op.regions.of(op);
-        Device here = regions.device();
-        return here != null
-                && !regions.onSeveral()
-                && through(here, regions.remoteArray(), regions.remotes()) != null;
-    }
-
     /// @return the GPU that carries bytes between one here and all of the peer's regions, or null
     private @Nullable Device through(Device here, RemoteMemory[] there, int count) {
         Device through = null;
@@ -222,7 +209,18 @@ final class DeviceCopies {
                 if (region.address(by) == 0) {
                     return give(job, region.refuses(by) ? Direct.NO_WINDOW : Direct.NOT_OPEN);
                 }
-                way = further(way, window, region, by);
+                CopyQueue.Way next = way(window, region, by);
+                // Where memory is within reach anyway the window has an address for any device:
+                // whether it is allowed, and good, is known when it was prepared.
+                if (next != CopyQueue.Way.VIA && window.device() != null) {
+                    if (windows.refuses(memory, by)) {
+                        return give(job, Direct.NO_WINDOW);
+                    }
+                    if (!windows.reach.allows(window.path())) {
+                        return give(job, Direct.NOT_OPEN);
+                    }
+                }
+                way = next.compareTo(way) > 0 ? next : way;
                 last = region;
             }
             pieces++;
@@ -289,21 +287,17 @@ final class DeviceCopies {
         }
     }
 
-    /// The longest of two ways.
-    private static CopyQueue.Way further(
-            CopyQueue.Way way, Window window, RegionImpl region, Device by) {
+    private static CopyQueue.Way way(Window window, RegionImpl region, Device by) {
         Device there = window.device();
         DeviceMemory here = region.deviceMemory();
-        CopyQueue.Way next = CopyQueue.Way.HOST;
-        if (there != null && here != null) {
-            boolean isThere = there.equals(by);
-            boolean isHere = here.device().equals(by);
-            next =
-                    isThere && isHere
-                            ? CopyQueue.Way.LOCAL
-                            : isThere || isHere ? CopyQueue.Way.PEER : CopyQueue.Way.VIA;
+        if (there == null || here == null) {
+            return CopyQueue.Way.HOST;
         }
-        return next.compareTo(way) > 0 ? next : way;
+        boolean isThere = there.equals(by);
+        boolean isHere = here.device().equals(by);
+        return isThere && isHere
+                ? CopyQueue.Way.LOCAL
+                : isThere || isHere ? CopyQueue.Way.PEER : CopyQueue.Way.VIA;
     }
 
     /// A transfer of nothing is refused for the same reasons as one of something.

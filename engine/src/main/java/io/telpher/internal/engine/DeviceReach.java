@@ -54,7 +54,7 @@ final class DeviceReach {
     }
 
     private void prepare(PeerRegion slot, Window window, Device by, @Nullable Device own) {
-        if (slot.refusing.contains(by) || (own != null && slot.intermediates.containsKey(own))) {
+        if (slot.refuses(by) || (own != null && slot.intermediates.containsKey(own))) {
             return;
         }
         try {
@@ -113,15 +113,19 @@ final class DeviceReach {
             PeerRegion slot, Window window, Device by, Device of, String reason) {
         Intermediates found = Runtimes.of(by).intermediates(by, of, names(Intermediates.PATH));
         StringBuilder reasons = new StringBuilder(found.reason());
+        boolean pending = false;
         for (Device through : found.devices()) {
             // Both trials are begun before one is waited for.
             boolean first = isBeingTried(slot, Intermediates.PATH, by, through, by);
             if (isBeingTried(slot, Intermediates.PATH, by, through, of) || first) {
-                return;
+                pending = true;
+                continue;
             }
             String refusal = carry(window, through, by, of);
             if (refusal == null) {
-                slot.intermediates.put(by, through);
+                if (!slot.carry(by, through)) {
+                    return;
+                }
                 connection.note(reason);
                 connection.note(
                         "path %s: %s carries bytes between %s and %s"
@@ -131,7 +135,9 @@ final class DeviceReach {
             }
             reasons.append(reasons.isEmpty() ? "" : "; ").append(refusal);
         }
-        refuse(slot, by, "%s; path %s: %s".formatted(reason, Intermediates.PATH, reasons));
+        if (!pending) { // else the next operation after the trials looks again
+            refuse(slot, by, "%s; path %s: %s".formatted(reason, Intermediates.PATH, reasons));
+        }
     }
 
     /// @return why the device in between does not carry bytes, or null: it is ready to
@@ -157,7 +163,7 @@ final class DeviceReach {
         for (PeerRegion slot : direct.all()) {
             slot.intermediates.forEach(
                     (by, used) -> {
-                        if (used.equals(through) && slot.intermediates.remove(by, used)) {
+                        if (used.equals(through) && slot.forsake(by, used)) {
                             String path = Intermediates.PATH;
                             refuse(slot, by, "path %s by %s: %s".formatted(path, used, failure));
                         }
@@ -183,12 +189,12 @@ final class DeviceReach {
         if (trial.isDone()) {
             return false;
         }
-        slot.refusing.add(by);
+        slot.trying.add(by);
         connection.note(
                 "path %s: a child process tries %s with %s; by frames until it has, the log says what keeps it"
                         .formatted(path, one, other));
         // The next operation prepares it, or finds another way.
-        CompletableFuture<Void> unused = trial.thenAccept(found -> slot.refusing.remove(by));
+        CompletableFuture<Void> unused = trial.thenAccept(found -> slot.trying.remove(by));
         return true;
     }
 

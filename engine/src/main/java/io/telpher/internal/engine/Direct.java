@@ -317,7 +317,7 @@ final class Direct {
     /// Whether a device of this side cannot reach a peer's region.
     boolean refuses(RemoteMemory memory, Device by) {
         PeerRegion slot = slot(memory);
-        return slot != null && slot.refusing.contains(by);
+        return slot != null && slot.refuses(by);
     }
 
     /// @return what is known of the peer's regions

@@ -202,10 +202,9 @@ final class OneSided {
 
     /// The path of an operation that has gone through windows; `op.copying` is set.
     private String pathOf(Operation op) {
-        RemoteMemory remote = firstRemote(op);
-        Direct windows = current();
-        boolean via = windows != null && remote != null && windows.devices.isVia(op, remote);
-        return via ? Intermediates.PATH : pathTo(remote);
+        DeviceJob job = op.job;
+        boolean via = job != null && job.through != null;
+        return via ? Intermediates.PATH : pathTo(firstRemote(op));
     }
 
     /// Carries an operation out through windows, on this thread; without lock and tokens.

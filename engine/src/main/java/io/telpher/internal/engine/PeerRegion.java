@@ -25,6 +25,10 @@ final class PeerRegion extends CopyCounts {
     /// Devices of this side that cannot reach it.
     final Set<Device> refusing = ConcurrentHashMap.newKeySet();
 
+    /// Devices of this side of which it is still being found out whether they, or others for them,
+    /// copy as they should.
+    final Set<Device> trying = ConcurrentHashMap.newKeySet();
+
     /// Devices of this side that cannot reach it, and which one carries their bytes for each.
     final Map<Device, Device> intermediates = new ConcurrentHashMap<>();
 
@@ -44,6 +48,34 @@ final class PeerRegion extends CopyCounts {
         if (open != null) {
             addTo(into.of(open.path()));
         }
+    }
+
+    /// Whether a device of this side does not copy by itself, for now or for good.
+    boolean refuses(Device by) {
+        return refusing.contains(by) || trying.contains(by) || intermediates.containsKey(by);
+    }
+
+    /// Has another device carry a device's bytes.
+    ///
+    /// @return false when that is refused for good
+    synchronized boolean carry(Device by, Device through) {
+        if (refusing.contains(by)) {
+            return false; // it was forsaken meanwhile
+        }
+        intermediates.put(by, through);
+        return true;
+    }
+
+    /// Has it no longer do so, for good.
+    ///
+    /// @return false when it does not
+    synchronized boolean forsake(Device by, Device through) {
+        if (!through.equals(intermediates.get(by))) {
+            return false;
+        }
+        refusing.add(by);
+        intermediates.remove(by);
+        return true;
     }
 
     boolean isHeldInVain() {
