@@ -2,6 +2,7 @@ package io.telpher.internal.transport.verbs;
 
 import io.telpher.TelpherException;
 import io.telpher.internal.ffi.verbs.VerbsMemory;
+import io.telpher.internal.observe.Log;
 import io.telpher.spi.EndpointContext;
 import java.lang.foreign.Arena;
 import java.util.concurrent.CompletableFuture;
@@ -112,8 +113,8 @@ final class ActivePairs {
             for (int i = 0; i < COUNT; i++) {
                 offer(i);
             }
-        } catch (RuntimeException e) {
-            startFailed(WindowTargets.text(e));
+        } catch (Throwable e) {
+            startFailed(reason(e));
         }
     }
 
@@ -121,6 +122,14 @@ final class ActivePairs {
         boolean unused =
                 started.completeExceptionally(
                         new TelpherException.Unsupported(rail + ": " + reason));
+    }
+
+    /// Whatever a task meets, an Error or a bug too, somebody waits for the end of what it does.
+    private static String reason(Throwable e) {
+        if (!(e instanceof TelpherException)) {
+            Log.error("a task for queue pairs failed", e);
+        }
+        return WindowTargets.text(e);
     }
 
     /// Makes a queue pair and tells the peer of it.
@@ -147,6 +156,7 @@ final class ActivePairs {
         if (fresh == null) {
             return;
         }
+        int index = answer.index();
         boolean used = false;
         try {
             if (answer.status() != ControlMessage.Status.GOOD) {
@@ -156,12 +166,16 @@ final class ActivePairs {
             fresh.connect(peer.with(answer.number(), answer.packet()), reads);
             long flush = answer.flushAddress();
             used =
-                    use(
-                            answer.index(),
+                    hand(
+                            index,
                             fresh,
                             flush == 0 ? null : memory.flushWord().read(flush, answer.flushKey()));
-        } catch (RuntimeException e) {
-            useless(WindowTargets.text(e));
+            if (used) {
+                queues[index].ready();
+                count();
+            }
+        } catch (Throwable e) {
+            useless(reason(e));
         } finally {
             if (!used) {
                 boolean unused = fresh.close();
@@ -204,18 +218,29 @@ final class ActivePairs {
         return asked;
     }
 
+    /// Gives a queue its queue pair. Under the monitor, since the lane's epoll set goes when this
+    /// has been closed; what takes longer is done without, for the closer holds tokens.
+    ///
     /// @return false when this was closed meanwhile: the queue pair stays the caller's
-    private synchronized boolean use(int index, QueuePair fresh, FlushWord.@Nullable Read flush) {
+    private synchronized boolean hand(int index, QueuePair fresh, FlushWord.@Nullable Read flush) {
         if (closed) {
             return false;
         }
         watch.accept(fresh.descriptor());
         watch.accept(fresh.alarm());
-        queues[index].ready(fresh, flush);
-        if (++accepted == COUNT) {
+        queues[index].take(fresh, flush);
+        return true;
+    }
+
+    /// One more queue is ready.
+    private void count() {
+        boolean all;
+        synchronized (this) {
+            all = ++accepted == COUNT;
+        }
+        if (all) {
             boolean unused = started.complete(null);
         }
-        return true;
     }
 
     /// A queue's queue pair is of no use any more: has another one made. Any thread, under the
@@ -223,8 +248,8 @@ final class ActivePairs {
     void recover(NicQueue queue) {
         try {
             endpoint.control().execute(() -> renew(queue));
-        } catch (OutOfMemoryError e) {
-            fail("no thread to make a queue pair anew: " + e.getMessage());
+        } catch (Throwable e) {
+            fail("no thread to make a queue pair anew: " + reason(e));
         }
     }
 
@@ -233,17 +258,32 @@ final class ActivePairs {
         if (old == null) {
             return; // the lane was closed, and has ended it
         }
-        if (!old.close()) {
-            failUnlessClosed("a queue pair that has failed could not be destroyed");
-            queue.stuck();
-            return;
-        }
-        queue.ended();
         try {
-            offer(queue.index());
-        } catch (RuntimeException e) {
-            failUnlessClosed(WindowTargets.text(e));
+            if (end(old, queue)) {
+                offer(queue.index());
+            } else {
+                failUnlessClosed("a queue pair that has failed could not be destroyed");
+            }
+        } catch (Throwable e) {
+            failUnlessClosed(reason(e));
         }
+    }
+
+    /// Whatever is thrown, the queue hears: work waits for that.
+    ///
+    /// @return whether the queue pair is gone
+    private static boolean end(QueuePair old, NicQueue queue) {
+        boolean gone = false;
+        try {
+            gone = old.close();
+        } finally {
+            if (gone) {
+                queue.ended();
+            } else {
+                queue.stuck();
+            }
+        }
+        return gone;
     }
 
     /// The link is of no use any more: its lane ends, and the peer gives it up too. Under the

@@ -50,7 +50,7 @@ final class NicQueue {
     /// No queue pair follows; work is lost, at once where nothing of it is under way.
     private boolean closed;
 
-    /// There unless NONE or ENDING.
+    /// There unless ENDING; while NONE only one that was not posted to yet.
     private @Nullable QueuePair pair;
 
     /// Work of which something is to be cut, in order.
@@ -158,7 +158,7 @@ final class NicQueue {
             work.next = null;
             try {
                 work.source.ended(work.end(), work.why());
-            } catch (RuntimeException e) {
+            } catch (Throwable e) { // the others have to hear, too
                 Log.error("the end of a transfer by a NIC could not be told", e);
             }
             work = after;
@@ -167,26 +167,31 @@ final class NicQueue {
 
     // --- posting --------------------------------------------------------------------------------
 
-    /// Posts batches as long as there are room and work, of each work in turn.
+    /// Posts batches as long as there are room and work, of each work in turn. Throws nothing:
+    /// whoever posts work must not take for failed what is under way.
     private void pump() {
-        NicWork work;
-        QueuePair to = pair;
-        while (state == State.READY
-                && to != null
-                && batches.hasRoom()
-                && (work = waiting.poll()) != null) {
-            work.waiting = false;
-            if (batches.add(work, to.inline())) {
-                work.underWay++;
-                if (!debt.isOwed()) {
-                    debt.changed(true);
+        try {
+            NicWork work;
+            QueuePair to = pair;
+            while (state == State.READY
+                    && to != null
+                    && batches.hasRoom()
+                    && (work = waiting.first()) != null) {
+                if (batches.add(work, to.inline())) {
+                    work.underWay++;
+                    if (!debt.isOwed()) {
+                        debt.changed(true);
+                    }
+                    post(batches.end() - 1, to);
                 }
-                post(batches.end() - 1, to);
+                leave(work); // not before: it ends with the link when something is thrown
+                if (!work.hasFailed() && !work.exhausted) {
+                    await(work);
+                }
+                settle(work);
             }
-            if (!work.hasFailed() && !work.exhausted) {
-                await(work);
-            }
-            settle(work);
+        } catch (Throwable e) {
+            broken(e);
         }
     }
 
@@ -313,6 +318,13 @@ final class NicQueue {
         owner.recover(this);
     }
 
+    /// Something was thrown that nobody expects, an Error or a bug: how far what was begun has
+    /// come is not known.
+    private void broken(Throwable e) {
+        Log.error("a queue of one-sided transfers failed", e);
+        giveUp("internal failure: " + e);
+    }
+
     private void giveUp(String reason) {
         state = State.GIVEN_UP;
         owner.fail(reason);
@@ -390,37 +402,59 @@ final class NicQueue {
         settle(work);
     }
 
-    /// A fresh queue pair leads to the peer, who has ended the one before: posts again what was
-    /// under way, and goes on. Not after [#close].
+    /// Takes a fresh queue pair over, which leads to the peer. Nothing is posted to it before
+    /// [#ready]. Not after [#close].
     ///
     /// @param flush what follows the last write of each work, or null
-    void ready(QueuePair fresh, FlushWord.@Nullable Read flush) {
+    synchronized void take(QueuePair fresh, FlushWord.@Nullable Read flush) {
+        pair = fresh;
+        batches.flushBy(flush);
+    }
+
+    /// The peer has ended the queue pair before the one that was taken over: posts again what was
+    /// under way, and goes on. Throws nothing; harmless when [#close] was quicker.
+    void ready() {
         NicWork ended;
-        List<WorkQueue.Source> fenced;
+        List<WorkQueue.Source> fenced = List.of();
         synchronized (this) {
+            QueuePair fresh = pair;
+            if (fresh == null) {
+                return;
+            }
             state = State.READY;
-            pair = fresh;
-            batches.flushBy(flush);
-            dropFailed();
-            passDisowned();
-            // The lane may be parked, which asked the queue pair before.
-            asked = true;
-            boolean unused = fresh.requestNotification();
-            look(fresh);
-            for (long batch = batches.first();
-                    batch < batches.end() && state == State.READY;
-                    batch++) {
-                if (batches.work(batch) != null) {
-                    post(batch, fresh);
-                }
+            try {
+                List<WorkQueue.Source> none = new ArrayList<>(); // the others are told below
+                dropFailed();
+                passDisowned();
+                repost(fresh);
+                fenced = unfenced;
+                unfenced = none;
+            } catch (Throwable e) {
+                broken(e);
             }
             pump();
             ended = over.takeAll();
-            fenced = unfenced;
-            unfenced = new ArrayList<>(); // rarely: the others are told without the monitor
         }
         tell(ended);
-        fenced.forEach(WorkQueue.Source::fenced);
+        for (WorkQueue.Source source : fenced) {
+            try {
+                source.fenced();
+            } catch (Throwable e) { // the others have to hear, too
+                Log.error("the fence of a transfer by a NIC could not be told", e);
+            }
+        }
+    }
+
+    private void repost(QueuePair to) {
+        // The lane may be parked, which asked the queue pair before.
+        asked = true;
+        boolean unused = to.requestNotification();
+        look(to);
+        for (long batch = batches.first(); batch < batches.end() && state == State.READY; batch++) {
+            if (batches.work(batch) != null) {
+                post(batch, to);
+            }
+        }
     }
 
     /// The link is gone: ends the queue pair, and then all work, unless somebody else is ending it,
@@ -434,10 +468,13 @@ final class NicQueue {
             }
             old = takePair();
         }
-        if (old != null) {
-            boolean unused = old.close();
+        try {
+            if (old != null) {
+                boolean unused = old.close();
+            }
+        } finally {
+            ended();
         }
-        ended();
     }
 
     private void loseAll() {
@@ -486,6 +523,9 @@ final class NicQueue {
         if (from != null) {
             from.takeEvents();
             look(from);
+            if (state == State.BROKEN) {
+                from.takeAlarm(); // it waits for a thread to end it, and must wake nobody meanwhile
+            }
         }
     }
 

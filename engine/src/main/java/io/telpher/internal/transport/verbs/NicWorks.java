@@ -18,6 +18,11 @@ final class NicWorks {
         last = work;
     }
 
+    /// @return the first, which stays, or null when there is none
+    @Nullable NicWork first() {
+        return first;
+    }
+
     /// @return the first, which is in the list no more, or null when there is none
     @Nullable NicWork poll() {
         NicWork work = first;

@@ -175,7 +175,7 @@ final class QueuePair {
         return provider.descriptor(channel);
     }
 
-    /// @return a descriptor that becomes readable, and stays so, with [#broken]
+    /// @return a descriptor that becomes readable with [#broken], and stays so until [#takeAlarm]
     int alarm() {
         return alarm;
     }
@@ -221,6 +221,11 @@ final class QueuePair {
     void broken(String reason) {
         fail(reason);
         int unused = EventFd.signal(alarm);
+    }
+
+    /// Whoever heard the [#alarm] does no more for it. Not after [#close].
+    void takeAlarm() {
+        long unused = EventFd.drain(alarm);
     }
 
     @Nullable String failure() {

@@ -93,7 +93,7 @@ final class WindowTargets {
     }
 
     /// What the peer is told, also of what nobody expects: it must not wait for ever.
-    static String text(RuntimeException e) {
+    static String text(Throwable e) {
         return e instanceof TelpherException
                 ? String.valueOf(e.getMessage())
                 : "internal failure: " + e;

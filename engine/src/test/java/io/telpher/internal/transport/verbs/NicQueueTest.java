@@ -44,6 +44,7 @@ class NicQueueTest {
                                     });
 
     private Device device;
+    private Rail rail;
     private Registrations memory;
     private QueuePair far;
     private NicQueue queue;
@@ -83,6 +84,7 @@ class NicQueueTest {
         private final Window window;
         private @Nullable String why;
         private int at = -1;
+        private int fences;
 
         Source(Runnable last) {
             RegionKeys keys = memory.register(region);
@@ -150,7 +152,8 @@ class NicQueueTest {
 
         @Override
         public void fenced() {
-            throw new AssertionError("nothing was cut off");
+            fences++;
+            throw new IllegalStateException("who is told throws");
         }
 
         @Override
@@ -172,19 +175,25 @@ class NicQueueTest {
         for (int i = 0; i < BYTES; i++) {
             region.segment().set(JAVA_BYTE, i, (byte) (i * 31 + 1));
         }
-        Rail rail = device.rails(SETTINGS, new ArrayList<>()).getFirst();
+        rail = device.rails(SETTINGS, new ArrayList<>()).getFirst();
         ActivePairs owner =
                 new ActivePairs(endpoint, memory, rail, SETTINGS, null, null, failures::add);
         queue = new NicQueue(owner, 0, arena);
         bulk = new NicQueue(owner, 1, arena);
-        QueuePair near = pair(rail, VerbsMemory.IBV_ACCESS_LOCAL_WRITE);
-        far = pair(rail, VerbsMemory.IBV_ACCESS_REMOTE_WRITE);
-        near.connect(offer(rail, far), 1);
-        far.connect(offer(rail, near), 1);
-        queue.ready(near, null);
+        connect();
     }
 
-    private QueuePair pair(Rail rail, int access) {
+    /// Gives the queue a queue pair that leads to `far`.
+    private void connect() {
+        QueuePair near = pair(VerbsMemory.IBV_ACCESS_LOCAL_WRITE);
+        far = pair(VerbsMemory.IBV_ACCESS_REMOTE_WRITE);
+        near.connect(offer(far), 1);
+        far.connect(offer(near), 1);
+        queue.take(near, null);
+        queue.ready();
+    }
+
+    private QueuePair pair(int access) {
         return new QueuePair(
                 device,
                 rail,
@@ -192,7 +201,7 @@ class NicQueueTest {
                 new QueuePair.Shape("a test", NicBatches.REQUESTS, 1, 128, access));
     }
 
-    private static Offer offer(Rail rail, QueuePair of) {
+    private Offer offer(QueuePair of) {
         return new Offer(
                 Offer.GOOD,
                 of.number(),
@@ -299,5 +308,48 @@ class NicQueueTest {
         bulk.close();
         assertThat(first.ends).containsExactly(WorkQueue.End.LOST);
         assertThat(second.ends).containsExactly(WorkQueue.End.LOST);
+    }
+
+    /// What was posted before goes on, so the work has not failed: it ends with its link.
+    @Test
+    void anErrorWhileWorkIsCutEndsItWithItsLink() {
+        VERBS.silence("fake0", true);
+        Source source =
+                new Source(
+                        () -> {
+                            throw new InternalError("of the test");
+                        });
+        source.post();
+        assertThat(failures).singleElement().asString().contains("InternalError: of the test");
+        assertThat(source.ends).isEmpty();
+        queue.close();
+        assertThat(source.ends).containsExactly(WorkQueue.End.LOST);
+    }
+
+    /// Of several that were cut off each is told that nothing arrives any more, though they throw,
+    /// and the queue goes on.
+    @Test
+    void allWorkThatWasCutOffHearsOfItsFence() {
+        VERBS.silence("fake0", true);
+        Source first = new Source(() -> {});
+        Source second = new Source(() -> {});
+        List<NicWork> both = List.of(first.post(), second.post());
+        both.forEach(NicWork::stop);
+        both.forEach(NicWork::abort);
+        QueuePair broken = queue.takeBroken();
+        assertThat(broken).isNotNull();
+        assertThat(broken.close()).isTrue();
+        queue.ended();
+        assertThat(first.ends).containsExactly(WorkQueue.End.ABORTED);
+        assertThat(second.ends).containsExactly(WorkQueue.End.ABORTED);
+        assertThat(far.close()).isTrue();
+        VERBS.silence("fake0", false);
+        connect();
+        assertThat(first.fences).isEqualTo(1);
+        assertThat(second.fences).isEqualTo(1);
+        Source good = new Source(() -> {});
+        good.post();
+        pollUntilEnded(good);
+        assertThat(good.ends).containsExactly(WorkQueue.End.DONE);
     }
 }

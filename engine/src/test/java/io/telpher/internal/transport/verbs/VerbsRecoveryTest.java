@@ -160,6 +160,33 @@ class VerbsRecoveryTest {
         }
     }
 
+    /// An Error where a queue pair is made anew: the link is given up, rather than its work left
+    /// waiting for a queue pair.
+    @Test
+    void anErrorInATaskCostsTheLinkAndNoTransfer() {
+        AtomicBoolean failing = new AtomicBoolean();
+        Provider near =
+                Altered.provider(
+                        VERBS,
+                        "createQp",
+                        (usual, arguments) -> {
+                            if (failing.getAndSet(false)) {
+                                throw new OutOfMemoryError("of the test");
+                            }
+                            return usual.answer();
+                        });
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL, near, VERBS)) {
+            Regions regions = Regions.of(couple, BYTES).opened(couple);
+            regions.there().segment().fill((byte) 0);
+            failing.set(true);
+            VERBS.failNextRequest(
+                    SendRequest.IBV_WR_RDMA_WRITE, WorkCompletion.IBV_WC_RETRY_EXC_ERR);
+            assertDone(regions.write(couple));
+            regions.assertSame();
+            assertThat(couple.connection.explain()).contains("OutOfMemoryError: of the test");
+        }
+    }
+
     /// Nothing is under way, and no completion comes: only the event tells.
     @Test
     void anIdleQueueThatBreaksEndsItsLinkAtOnce() throws InterruptedException {
