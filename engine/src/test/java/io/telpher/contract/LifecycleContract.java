@@ -391,8 +391,17 @@ abstract class LifecycleContract extends Contract {
     // --- flat cost ------------------------------------------------------------------------------
 
     /// Runs many rounds; late ones may not cost much more than early ones. The best of several
-    /// batches counts, since other work on the machine disturbs single ones.
+    /// batches counts, since other work on the machine disturbs single ones, and where all late
+    /// ones were slow everything is done once more: what grows would have grown further.
     private static void checkFlat(String what, int rounds, IntConsumer round) {
+        double ratio = lateAgainstEarly(rounds, round);
+        if (ratio >= 5) {
+            ratio = lateAgainstEarly(rounds, round);
+        }
+        assertThat(ratio).as("%s: late rounds against early ones", what).isLessThan(5);
+    }
+
+    private static double lateAgainstEarly(int rounds, IntConsumer round) {
         int batch = Math.max(1, rounds / 20);
         long first = Long.MAX_VALUE;
         long last = Long.MAX_VALUE;
@@ -408,9 +417,7 @@ abstract class LifecycleContract extends Contract {
                 last = Math.min(last, time);
             }
         }
-        assertThat((double) last / first)
-                .as("%s: late rounds against early ones", what)
-                .isLessThan(5);
+        return (double) last / first;
     }
 
     @Test

@@ -42,6 +42,7 @@ class AbiTest {
             #define _GNU_SOURCE
             #include <errno.h>
             #include <fcntl.h>
+            #include <linux/mempolicy.h>
             #include <linux/rtnetlink.h>
             #include <limits.h>
             #include <netinet/in.h>

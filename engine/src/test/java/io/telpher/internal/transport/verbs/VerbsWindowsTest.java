@@ -197,7 +197,7 @@ class VerbsWindowsTest {
                             MemorySlices.of(near), RemoteSlices.of(far), TransferOptions.DEFAULTS);
             int count = 200;
             long least = Long.MAX_VALUE;
-            for (int round = 0; round < 20 && least > count; round++) {
+            for (int round = 0; round < 60 && least > count; round++) {
                 long before = threads.getTotalThreadAllocatedBytes();
                 for (int i = 0; i < count; i++) {
                     write.post();
