@@ -194,7 +194,6 @@ final class WindowTargets {
         if (closed || !end(offered.index())) {
             return false;
         }
-        pairs[offered.index()] = fresh;
         control.send(
                 new ControlMessage.Accepted(
                         offered.index(),
@@ -206,6 +205,8 @@ final class WindowTargets {
                         flushedBy == null ? 0 : flushedBy.address(),
                         flushedBy == null ? 0 : flushedBy.key(),
                         ""));
+        pairs[offered.index()] =
+                fresh; // not before the word is out: what throws leaves it the caller's
         return true;
     }
 
