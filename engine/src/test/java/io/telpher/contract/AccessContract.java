@@ -392,6 +392,9 @@ abstract class AccessContract extends Contract {
                 endpoint().register(MemorySegment.ofBuffer(ByteBuffer.allocateDirect(64)))) {
             assertThat(region.size()).isEqualTo(64);
         }
+        try (MemoryRegion region = endpoint().register(Arena.global().allocate(64))) {
+            assertThat(region.size()).isEqualTo(64);
+        }
     }
 
     @Test

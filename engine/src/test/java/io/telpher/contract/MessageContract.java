@@ -210,6 +210,47 @@ abstract class MessageContract extends Contract {
         }
     }
 
+    /// Every second block of one side meets every third one of the other.
+    @Test
+    void stridedPiecesMeetStridedPlaces() {
+        int piece = 500;
+        int count = 300;
+        region("source", Kind.FOREIGN, MIB);
+        remote("target", Kind.TELPHER, MIB);
+        soil("target", 0, MIB);
+        for (int i = 0; i < count; i++) {
+            here.fill("source", 2L * piece * i, piece, i);
+        }
+        peer.tell(
+                self ->
+                        self.keep(
+                                "receive",
+                                self.connection()
+                                        .receive(
+                                                4,
+                                                MemorySlices.strided(
+                                                        self.region("target"),
+                                                        0,
+                                                        piece,
+                                                        3L * piece,
+                                                        count),
+                                                TransferOptions.DEFAULTS)));
+        MemorySlices parts =
+                MemorySlices.strided(here.region("source"), 0, piece, 2L * piece, count);
+        Outcome.of(connection().send(4, parts, TransferOptions.DEFAULTS))
+                .assertDone((long) piece * count);
+        peer.outcome("receive").assertDone((long) piece * count);
+        peer.tell(
+                self -> {
+                    for (int i = 0; i < count; i++) {
+                        long at = 3L * piece * i;
+                        Content.check(self.segment("target"), at, piece, i, 0);
+                        Content.check(
+                                self.segment("target"), at + piece, 2L * piece, STALE, at + piece);
+                    }
+                });
+    }
+
     @Test
     void manyMessagesThatNobodyExpectedYet() {
         int count = Scale.count(1500);
