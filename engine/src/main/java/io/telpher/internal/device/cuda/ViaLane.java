@@ -14,8 +14,9 @@ import org.jspecify.annotations.Nullable;
 /// the launch's  wait until it is filled; copy out of it; it is emptied
 /// ```
 ///
-/// All of it is the driver's to order: no thread waits in between. One pair of streams does, since
-/// it takes both directions of this device's links already.
+/// All of it is the driver's to order: no thread waits in between. One pair of streams does behind
+/// an NVSwitch, where it takes both directions of this device's link already; where each of the two
+/// devices has links of its own, what goes the other way has to wait for it.
 final class ViaLane extends EngineLane {
     /// A piece has at least so many chunks, as long as they stay larger than a quarter of a
     /// buffer: while the first one comes in nothing goes out.

@@ -18,34 +18,18 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.extension.ExtendWith;
 
 /// Ends of one-sided transfers whose bytes may still arrive, on the double: nobody hears that one
 /// is over before its memory is quiet.
 @Timeout(120)
+@ExtendWith(NothingLeft.class)
 class VerbsEndingsTest {
     private static final Duration LIMIT = Duration.ofSeconds(30);
     private static final int BYTES = 4 << 20;
     private static final FakeVerbs VERBS = FakeVerbs.HERE;
-
-    @BeforeEach
-    void reset() {
-        VERBS.reset();
-    }
-
-    @AfterEach
-    void nothingIsLeft() throws InterruptedException {
-        long end = System.nanoTime() + LIMIT.toNanos();
-        while (!VERBS.left().isEmpty() && System.nanoTime() < end) {
-            Thread.sleep(1);
-        }
-        assertThat(VERBS.misuses()).isEmpty();
-        assertThat(VERBS.left()).isEmpty();
-        VERBS.reset();
-    }
 
     /// The verbs of a side whose targets of one-sided transfers end slowly, on demand.
     private static final class SlowTargets implements AutoCloseable {

@@ -33,10 +33,9 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.stream.Collectors;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -44,6 +43,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 /// that nothing is left behind. Bytes go through the rings, unless a test says otherwise;
 /// [VerbsWindowsTest] is about those that do not.
 @Timeout(120)
+@ExtendWith(NothingLeft.class)
 class VerbsFaultsTest {
     private static final Duration LIMIT = Duration.ofSeconds(30);
     private static final int BYTES = 32 << 20;
@@ -87,23 +87,6 @@ class VerbsFaultsTest {
                     "ibv_post_recv",
                     "ibv_post_send",
                     "ibv_req_notify_cq");
-
-    @BeforeEach
-    void reset() {
-        VERBS.reset();
-    }
-
-    @AfterEach
-    void nothingIsLeft() throws InterruptedException {
-        // A thread that still connects ends later than its endpoint.
-        long end = System.nanoTime() + LIMIT.toNanos();
-        while (!VERBS.left().isEmpty() && System.nanoTime() < end) {
-            Thread.sleep(1);
-        }
-        assertThat(VERBS.misuses()).isEmpty();
-        assertThat(VERBS.left()).isEmpty();
-        VERBS.reset();
-    }
 
     /// Two endpoints and a connection.
     static final class Couple implements AutoCloseable {

@@ -26,36 +26,20 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /// How one-sided transfers begin, on the double: what the peer is asked, and what happens until it
 /// answers.
 @Timeout(120)
+@ExtendWith(NothingLeft.class)
 class VerbsOpeningTest {
     private static final Duration LIMIT = Duration.ofSeconds(30);
     private static final int BYTES = 4096;
     private static final FakeVerbs VERBS = FakeVerbs.HERE;
-
-    @BeforeEach
-    void reset() {
-        VERBS.reset();
-    }
-
-    @AfterEach
-    void nothingIsLeft() throws InterruptedException {
-        long end = System.nanoTime() + LIMIT.toNanos();
-        while (!VERBS.left().isEmpty() && System.nanoTime() < end) {
-            Thread.sleep(1);
-        }
-        assertThat(VERBS.misuses()).isEmpty();
-        assertThat(VERBS.left()).isEmpty();
-        VERBS.reset();
-    }
 
     private static Transfer write(Couple couple) {
         MemoryRegion from = couple.here.allocate(BYTES, Access.READ_WRITE);

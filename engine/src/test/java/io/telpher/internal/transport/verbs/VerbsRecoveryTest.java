@@ -3,7 +3,6 @@ package io.telpher.internal.transport.verbs;
 import static io.telpher.internal.transport.verbs.VerbsWindowsTest.assertAllLanesLive;
 import static io.telpher.internal.transport.verbs.VerbsWindowsTest.assertByNic;
 import static io.telpher.internal.transport.verbs.VerbsWindowsTest.assertDone;
-import static io.telpher.internal.transport.verbs.VerbsWindowsTest.awaitNothing;
 import static io.telpher.internal.transport.verbs.VerbsWindowsTest.ended;
 import static org.assertj.core.api.Assertions.assertThat;
 
@@ -24,32 +23,20 @@ import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /// Queue pairs of one-sided transfers that break, and are made anew: what becomes of the transfers
 /// meanwhile. On the double.
 @Timeout(120)
+@ExtendWith(NothingLeft.class)
 class VerbsRecoveryTest {
     private static final Duration LIMIT = Duration.ofSeconds(30);
     private static final int BYTES = 4 << 20;
     private static final FakeVerbs VERBS = FakeVerbs.HERE;
-
-    @BeforeEach
-    void reset() {
-        VERBS.reset();
-    }
-
-    @AfterEach
-    void nothingIsLeft() {
-        assertThat(VERBS.misuses()).isEmpty();
-        awaitNothing();
-        VERBS.reset();
-    }
 
     /// Holds up connecting, from when it is closed.
     private static final class Gate {

@@ -23,15 +23,15 @@ import java.lang.management.ManagementFactory;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /// One-sided transfers by the NIC, on the double: what they cost, and what goes wrong with them.
 @Timeout(120)
+@ExtendWith(NothingLeft.class)
 class VerbsWindowsTest {
     private static final Duration LIMIT = Duration.ofSeconds(30);
     private static final int BYTES = 4 << 20;
@@ -50,27 +50,6 @@ class VerbsWindowsTest {
                     "ibv_destroy_qp",
                     "ibv_destroy_cq",
                     "ibv_destroy_comp_channel");
-
-    @BeforeEach
-    void reset() {
-        VERBS.reset();
-    }
-
-    @AfterEach
-    void nothingIsLeft() {
-        assertThat(VERBS.misuses()).isEmpty();
-        awaitNothing();
-        VERBS.reset();
-    }
-
-    /// Threads that still connect end later than their endpoint.
-    static void awaitNothing() {
-        long end = System.nanoTime() + LIMIT.toNanos();
-        while (!VERBS.left().isEmpty() && System.nanoTime() < end) {
-            Thread.onSpinWait();
-        }
-        assertThat(VERBS.left()).isEmpty();
-    }
 
     /// A region on each side, whose bytes differ.
     record Regions(MemoryRegion here, MemoryRegion there) {
@@ -366,7 +345,7 @@ class VerbsWindowsTest {
     /// Every call that mends a queue pair fails once. It costs nothing, or the link, and then the
     /// reason names it.
     @Test
-    void everyCallThatMendsMayFail() {
+    void everyCallThatMendsMayFail() throws InterruptedException {
         for (String verb : MENDING) {
             VERBS.reset();
             try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
@@ -385,7 +364,7 @@ class VerbsWindowsTest {
             if (verb.startsWith("ibv_destroy")) {
                 VERBS.forgetAll(); // it is kept, and what it uses
             }
-            awaitNothing();
+            NothingLeft.awaitNothing();
         }
     }
 }
