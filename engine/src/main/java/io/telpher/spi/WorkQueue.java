@@ -20,9 +20,8 @@ public interface WorkQueue {
     ///     again
     Work work(Source source);
 
-    /// How work ended. Nothing of local memory is touched on its behalf any more. In the order of
-    /// how little is known of the peer's memory: of several things that happen to work the last one
-    /// counts.
+    /// How work ended. But for [#STUCK] nothing of local memory is touched on its behalf any more.
+    /// In the order of how little is known: of several things that happen to work the last counts.
     enum End {
         /// Everything was copied, and is visible where it was copied to.
         DONE,
@@ -37,7 +36,10 @@ public interface WorkQueue {
         ABORTED,
         /// The link is gone. It may be begun again another way once the peer has given up the
         /// link's lane, not before: until then what it was writing may still arrive.
-        LOST
+        LOST,
+        /// As [#LOST], and the device does not let go: until the peer has given up the link's lane,
+        /// local memory may be touched, too.
+        STUCK
     }
 
     /// Carries out pieces of work.

@@ -8,6 +8,7 @@ import io.telpher.TelpherException;
 import io.telpher.internal.device.Intermediates;
 import io.telpher.internal.observe.Log;
 import io.telpher.spi.Windows;
+import io.telpher.spi.WorkQueue;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -47,6 +48,9 @@ final class OneSided {
 
     /// What waits until the peer has given up what carried it.
     final Unfenced unfenced;
+
+    /// The connection is over, and its windows are closed; under the lock.
+    private boolean closed;
 
     /// The progress thread's own.
     private long lastLook;
@@ -112,10 +116,22 @@ final class OneSided {
         }
     }
 
-    /// Closes the windows, from and to which no GPU copies.
+    /// Closes the windows, from and to which no GPU copies. What waits for the peer to give up a
+    /// lane ends: nobody will hear of that any more.
     void close() {
-        for (Direct windows : links) {
-            windows.close();
+        Direct[] all = links;
+        try {
+            for (Direct windows : all) {
+                windows.close();
+            }
+        } finally {
+            lock.lock();
+            try {
+                closed = true;
+                unfenced.allHeld().forEach(this::unfinished);
+            } finally {
+                lock.unlock();
+            }
         }
     }
 
@@ -363,7 +379,19 @@ final class OneSided {
         String why = job.failure == null ? "" : job.failure;
         switch (job.end) {
             case DONE, STOPPED, STALE, FAILED -> conclude(job.op, result(job), why);
-            case ABORTED, LOST -> unfinished(job);
+            case ABORTED, LOST, STUCK -> {
+                lock.lock();
+                try {
+                    // The operation's memory is not quiet before the peer has given up the lane.
+                    if (job.end == WorkQueue.End.STUCK && !job.direct.lane.fenced && !closed) {
+                        unfenced.hold(job);
+                    } else {
+                        unfinished(job);
+                    }
+                } finally {
+                    lock.unlock();
+                }
+            }
         }
     }
 
@@ -389,33 +417,29 @@ final class OneSided {
     }
 
     /// An operation's work was cut off, or its link is lost: what it was writing may still arrive,
-    /// until that is fenced. Then it goes out again, if it is still wanted.
+    /// until that is fenced. Then it goes out again, if it is still wanted. Under the lock.
     private void unfinished(WorkJob job) {
         Operation op = job.op;
-        lock.lock();
-        try {
-            op.copying = false;
-            if (op.kind != Operation.Kind.READ && !job.fenced && !job.direct.lane.fenced) {
-                op.unfenced = job;
-            }
-            if (!op.isPending()) {
-                matcher.stoppedStoring(op);
-                endings.tryFinish(op, connection.isOver());
-            } else if (connection.isOver()) {
-                op.error = connection.failure();
-                endings.revokeLater(op, connection.reasonOver(), "");
-            } else if (op.unfenced == null) {
-                goByFrames(op);
-            } else {
-                unfenced.add(op);
-            }
-        } finally {
-            lock.unlock();
+        op.copying = false;
+        if (op.kind != Operation.Kind.READ && !job.fenced && !job.direct.lane.fenced) {
+            op.unfenced = job;
+        }
+        if (!op.isPending()) {
+            matcher.stoppedStoring(op);
+            endings.tryFinish(op, connection.isOver());
+        } else if (connection.isOver()) {
+            op.error = connection.failure();
+            endings.revokeLater(op, connection.reasonOver(), "");
+        } else if (op.unfenced == null) {
+            goByFrames(op);
+        } else {
+            unfenced.add(op);
         }
     }
 
     /// The peer has given up a lane: nothing of its link arrives any more. Under the lock.
     void fenced(LaneState lane) {
+        unfenced.heldBy(lane).forEach(this::unfinished);
         unfenced.fenced(lane).forEach(this::goByFrames);
     }
 

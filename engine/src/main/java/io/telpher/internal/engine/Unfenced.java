@@ -19,10 +19,31 @@ final class Unfenced {
     private final Outbound outbound;
     private final OperationQueue again;
     private final ArrayDeque<Word> words = new ArrayDeque<>(0);
+    private final ArrayDeque<WorkJob> held = new ArrayDeque<>(0);
 
     Unfenced(ConnectionCore connection) {
         this.outbound = connection.outbound;
         this.again = new OperationQueue(connection.table);
+    }
+
+    /// Work whose link is lost, and whose device does not let go: its operation stays one whose
+    /// memory is being copied, however it has ended.
+    void hold(WorkJob job) {
+        held.addLast(job);
+    }
+
+    /// @return what was held for a lane, and is no more
+    List<WorkJob> heldBy(LaneState lane) {
+        List<WorkJob> due = held.stream().filter(job -> job.direct.lane == lane).toList();
+        held.removeAll(due);
+        return due;
+    }
+
+    /// @return the same for all lanes
+    List<WorkJob> allHeld() {
+        List<WorkJob> due = List.copyOf(held);
+        held.clear();
+        return due;
     }
 
     /// A pending operation goes out again when it is fenced.

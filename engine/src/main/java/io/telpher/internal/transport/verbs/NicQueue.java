@@ -50,6 +50,9 @@ final class NicQueue {
     /// No queue pair follows; work is lost, at once where nothing of it is under way.
     private boolean closed;
 
+    /// How work ends that is under way when the link goes.
+    private End lost = End.LOST;
+
     /// There unless ENDING; while NONE only one that was not posted to yet.
     private @Nullable QueuePair pair;
 
@@ -368,10 +371,12 @@ final class NicQueue {
         tell(ended);
     }
 
-    /// The queue pair could not be destroyed: none may follow, since both could write.
+    /// The queue pair could not be destroyed: none may follow, since both could write, and what is
+    /// under way may go on until the peer has ended its half.
     void stuck() {
         synchronized (this) {
             closed = true;
+            lost = End.STUCK;
         }
         ended();
     }
@@ -468,12 +473,15 @@ final class NicQueue {
             }
             old = takePair();
         }
+        boolean gone = false;
         try {
-            if (old != null) {
-                boolean unused = old.close();
-            }
+            gone = old == null || old.close();
         } finally {
-            ended();
+            if (gone) {
+                ended();
+            } else {
+                stuck();
+            }
         }
     }
 
@@ -481,7 +489,7 @@ final class NicQueue {
         while (!batches.isEmpty()) {
             NicWork work = batches.work(batches.first());
             if (work != null) {
-                work.fail(End.LOST, null);
+                work.fail(lost, null);
             }
             removeFirst();
         }

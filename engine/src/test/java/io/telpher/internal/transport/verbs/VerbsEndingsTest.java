@@ -10,7 +10,10 @@ import io.telpher.RemoteQuiet;
 import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import io.telpher.TransferState;
+import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.ffi.verbs.SendRequest;
 import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
+import io.telpher.internal.ffi.verbs.WorkCompletion;
 import io.telpher.internal.transport.verbs.VerbsFaultsTest.Couple;
 import java.time.Duration;
 import java.util.Set;
@@ -191,6 +194,38 @@ class VerbsEndingsTest {
             slow.close();
             assertThat(ended(write).state()).isEqualTo(TransferState.DONE);
             VERBS.holdOneSided(false);
+        }
+    }
+
+    /// A queue pair cannot be destroyed. What it was reading may still arrive in local memory,
+    /// until the peer has given up its half.
+    @Test
+    void whatTheDeviceDoesNotLetGoOfHasNotEnded() throws InterruptedException {
+        SlowTargets slow = new SlowTargets();
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL, slow.provider());
+                slow) {
+            MemoryRegion into = region(couple.here);
+            MemoryRegion from = region(couple.there);
+            Transfer before = couple.connection.read(into.slice(0, BYTES), from.remote());
+            assertThat(ended(before).path()).isEqualTo("verbs");
+
+            slow.slow = true;
+            VERBS.failNext("ibv_destroy_qp", Errno.EBUSY);
+            VERBS.failNextRequest(
+                    SendRequest.IBV_WR_RDMA_READ, WorkCompletion.IBV_WC_RETRY_EXC_ERR);
+            Transfer read =
+                    couple.connection.read(
+                            into.slice(0, BYTES),
+                            from.remote(),
+                            TransferOptions.DEFAULTS.withDeadline(Duration.ofMillis(100)));
+            slow.awaitEnding();
+            assertThat(read.await(Duration.ofMillis(500)))
+                    .as("%s while the peer's end of the queue pair is there", read.state())
+                    .isFalse();
+            slow.close();
+            assertThat(ended(read).state()).isEqualTo(TransferState.TIMED_OUT);
+        } finally {
+            VERBS.forgetAll(); // it is kept, and what it uses
         }
     }
 }
