@@ -13,7 +13,8 @@ import org.jspecify.annotations.Nullable;
 
 /// A queue pair of type RC with a completion queue and a channel of its own, and the reason of its
 /// end: the first one counts. Made and closed by one thread; what lies between is its user's, but
-/// for [#broken].
+/// for [#broken]. Whoever closes it has taken it from its user before; a call that comes all the
+/// same is refused with EBADF, since the library would touch memory that it has unmapped.
 final class QueuePair {
     /// What a queue pair is made for.
     ///
@@ -49,9 +50,11 @@ final class QueuePair {
     /// come then.
     private final int alarm;
 
+    // 0 where there is none, or none any more.
     private long channel;
     private long cq;
     private long qp;
+
     private int inline;
 
     /// Makes it, in the state INIT.
@@ -182,22 +185,26 @@ final class QueuePair {
 
     /// @return 0 or an errno
     int postSend(long wr) {
-        return provider.postSend(qp, wr);
+        long to = qp;
+        return to == 0 ? Errno.EBADF : provider.postSend(to, wr);
     }
 
     /// @return 0 or an errno
     int postReceive(long wr) {
-        return provider.postReceive(qp, wr);
+        long to = qp;
+        return to == 0 ? Errno.EBADF : provider.postReceive(to, wr);
     }
 
     /// @return how many completions, negative when the queue failed
     int poll(int most, long wcs) {
-        return provider.pollCq(cq, most, wcs);
+        long from = cq;
+        return from == 0 ? -Errno.EBADF : provider.pollCq(from, most, wcs);
     }
 
     /// @return whether a completion that comes from now on makes the descriptor readable
     boolean requestNotification() {
-        int error = provider.requestNotification(cq);
+        long of = cq;
+        int error = of == 0 ? Errno.EBADF : provider.requestNotification(of);
         if (error != 0) {
             fail("ibv_req_notify_cq failed: " + Errno.describe(error));
         }
@@ -206,7 +213,8 @@ final class QueuePair {
 
     /// Empties the channel.
     void takeEvents() {
-        int taken = provider.takeEvents(channel);
+        long from = channel;
+        int taken = from == 0 ? -Errno.EBADF : provider.takeEvents(from);
         if (taken < 0) {
             fail("ibv_get_cq_event failed: " + Errno.describe(taken));
         }
@@ -249,24 +257,30 @@ final class QueuePair {
         if (alarm >= 0) {
             Descriptors.close(alarm);
         }
-        if (qp != 0) {
-            int error = provider.fail(qp);
+        long pair = qp;
+        long completions = cq;
+        long events = channel;
+        qp = 0;
+        cq = 0;
+        channel = 0;
+        if (pair != 0) {
+            int error = provider.fail(pair);
             if (error != 0) {
                 Log.debug("ibv_modify_qp to ERR failed: " + Errno.describe(error), null);
             }
-            if (!device.ended("ibv_destroy_qp", provider.destroyQp(qp))) {
+            if (!device.ended("ibv_destroy_qp", provider.destroyQp(pair))) {
                 return false;
             }
         }
-        if (cq != 0) {
-            provider.takeEvents(channel); // those that are not acknowledged would be waited for
-            if (!device.ended("ibv_destroy_cq", provider.destroyCq(cq))) {
+        if (completions != 0) {
+            provider.takeEvents(events); // those that are not acknowledged would be waited for
+            if (!device.ended("ibv_destroy_cq", provider.destroyCq(completions))) {
                 return true;
             }
         }
-        if (channel != 0) {
+        if (events != 0) {
             boolean unused =
-                    device.ended("ibv_destroy_comp_channel", provider.destroyChannel(channel));
+                    device.ended("ibv_destroy_comp_channel", provider.destroyChannel(events));
         }
         return true;
     }

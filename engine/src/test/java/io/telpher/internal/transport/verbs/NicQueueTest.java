@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.telpher.Access;
 import io.telpher.EndpointOptions;
+import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.verbs.VerbsMemory;
 import io.telpher.spi.EndpointContext;
 import io.telpher.spi.LocalRegion;
@@ -308,6 +309,19 @@ class NicQueueTest {
         bulk.close();
         assertThat(first.ends).containsExactly(WorkQueue.End.LOST);
         assertThat(second.ends).containsExactly(WorkQueue.End.LOST);
+    }
+
+    /// The library would touch what it has unmapped.
+    @Test
+    void aQueuePairThatWasClosedRefusesEveryCall() {
+        QueuePair closed = pair(0);
+        assertThat(closed.close()).isTrue();
+        assertThat(closed.postSend(0)).isEqualTo(Errno.EBADF);
+        assertThat(closed.postReceive(0)).isEqualTo(Errno.EBADF);
+        assertThat(closed.poll(1, 0)).isEqualTo(-Errno.EBADF);
+        closed.takeEvents();
+        assertThat(closed.requestNotification()).isFalse();
+        assertThat(closed.failure()).contains("ibv_get_cq_event failed: EBADF");
     }
 
     /// What was posted before goes on, so the work has not failed: it ends with its link.
