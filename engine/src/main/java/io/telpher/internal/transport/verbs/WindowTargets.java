@@ -75,7 +75,7 @@ final class WindowTargets {
             answer = find(asked);
         } catch (TelpherException.StaleRegion e) {
             answer = refusal(asked, ControlMessage.Status.STALE, e.getMessage());
-        } catch (RuntimeException e) {
+        } catch (Throwable e) { // an Error too: the peer waits for the answer
             Log.warning("a region cannot be reached by RDMA", e);
             answer = refusal(asked, ControlMessage.Status.FAILED, text(e));
         }
@@ -159,23 +159,23 @@ final class WindowTargets {
     /// The peer offers a queue pair. The one before ends first: what was on its way to it never
     /// arrives. Blocks.
     void accept(ControlMessage.Offered offered) {
-        synchronized (this) {
-            if (closed) {
-                return;
-            }
-            if (!end(offered.index())) {
-                refuse(offered, "the queue pair before could not be ended");
-                return;
-            }
-        }
         QueuePair fresh = null;
         boolean used = false;
         try {
+            synchronized (this) {
+                if (closed) {
+                    return;
+                }
+                if (!end(offered.index())) {
+                    throw new TelpherException.Unsupported(
+                            "the queue pair before could not be ended");
+                }
+            }
             int reads = Math.clamp(offered.reads(), 1, reads(memory.device()));
             fresh = new QueuePair(memory.device(), rail, settings, SHAPE);
             fresh.connect(peer.with(offered.number(), offered.packet()), reads);
             used = use(offered, fresh, reads, memory.flushedBy());
-        } catch (RuntimeException e) {
+        } catch (Throwable e) { // an Error too: the peer waits for the answer
             Log.warning("a queue pair for one-sided transfers", e);
             refuse(offered, text(e));
         } finally {
@@ -216,7 +216,12 @@ final class WindowTargets {
     private boolean end(int index) {
         QueuePair old = pairs[index];
         pairs[index] = null;
-        stuck |= old != null && !old.close();
+        boolean gone = false;
+        try {
+            gone = old == null || old.close();
+        } finally {
+            stuck |= !gone;
+        }
         return !stuck;
     }
 

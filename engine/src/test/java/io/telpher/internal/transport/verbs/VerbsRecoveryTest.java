@@ -147,12 +147,13 @@ class VerbsRecoveryTest {
         }
     }
 
-    /// An Error where a queue pair is made anew: the link is given up, rather than its work left
-    /// waiting for a queue pair.
-    @Test
-    void anErrorInATaskCostsTheLinkAndNoTransfer() {
+    /// An Error where a queue pair is made anew, at either end: the link is given up, rather than
+    /// its work left waiting for a queue pair.
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void anErrorInATaskCostsTheLinkAndNoTransfer(boolean active) {
         AtomicBoolean failing = new AtomicBoolean();
-        Provider near =
+        Provider broken =
                 Altered.provider(
                         VERBS,
                         "createQp",
@@ -162,7 +163,8 @@ class VerbsRecoveryTest {
                             }
                             return usual.answer();
                         });
-        try (Couple couple = new Couple(VerbsFaultsTest.ALL, near, VERBS)) {
+        try (Couple couple =
+                new Couple(VerbsFaultsTest.ALL, active ? broken : VERBS, active ? VERBS : broken)) {
             Regions regions = Regions.of(couple, BYTES).opened(couple);
             regions.there().segment().fill((byte) 0);
             failing.set(true);
