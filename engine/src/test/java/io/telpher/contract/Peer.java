@@ -2,6 +2,7 @@ package io.telpher.contract;
 
 import io.telpher.Access;
 import io.telpher.RemoteMemory;
+import io.telpher.internal.transport.verbs.RdmaNode;
 import java.io.Serializable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -10,6 +11,9 @@ import java.util.concurrent.TimeoutException;
 
 /// The other side of a test, in this process or in another one: tests hand it pieces of code.
 abstract class Peer implements AutoCloseable {
+    /// Longer than any code may take, where everything is ten times slower, too.
+    private static final long LIMIT_SECONDS = RdmaNode.isHere() ? 300 : 100;
+
     /// Code that runs at the peer. What it captures and returns must be serializable.
     ///
     /// @param <T> what it returns
@@ -52,11 +56,12 @@ abstract class Peer implements AutoCloseable {
     /// Waits for code that was started, as long as any of it may take.
     static <T> T result(CompletableFuture<T> future) {
         try {
-            return future.get(100, TimeUnit.SECONDS);
+            return future.get(LIMIT_SECONDS, TimeUnit.SECONDS);
         } catch (ExecutionException e) {
             throw rethrow(e.getCause());
         } catch (TimeoutException e) {
-            throw new AssertionError("the peer's code has not ended after 100 s", e);
+            throw new AssertionError(
+                    "the peer's code has not ended after " + LIMIT_SECONDS + " s", e);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new AssertionError("interrupted", e);
