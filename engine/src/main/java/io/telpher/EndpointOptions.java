@@ -13,7 +13,7 @@ import org.jspecify.annotations.Nullable;
 /// @param transports allowed transports by name (`shm`, `verbs`, `tcp`), empty for all
 /// @param paths allowed paths by name (`self`, `mapped`, `cma`, `shm-ring`, `tcp`, `cuda-direct`,
 ///     `cuda-cumem`, `cuda-ipc`, `cuda-via-gpu`, `hip-direct`, `verbs`, `verbs-ring`), empty for
-///     all but `verbs`, which is on trial (docs/rdma.md)
+///     all
 /// @param interfaces network interfaces to use, by name (`eth0`) or subnet (`10.1.0.0/16`), empty
 ///     for all
 /// @param port TCP port to listen on; 0: the system chooses

@@ -78,9 +78,9 @@ final class VerbsEndpoint implements TransportEndpoint {
         this.locators = List.copyOf(all);
     }
 
-    /// Only where the path is named, for the time being: see docs/rdma.md.
     private boolean allowsWindows() {
-        return context.options().paths().contains(VerbsWindow.PATH);
+        List<String> paths = context.options().paths();
+        return paths.isEmpty() || paths.contains(VerbsWindow.PATH);
     }
 
     /// Opens every device of which a port may be used; one that does not open costs a remark.

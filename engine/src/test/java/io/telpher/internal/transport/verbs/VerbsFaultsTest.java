@@ -50,7 +50,7 @@ class VerbsFaultsTest {
     private static final FakeVerbs VERBS = FakeVerbs.HERE;
 
     private static final List<String> RINGS = List.of("verbs-ring");
-    static final List<String> ALL = List.of("verbs", "verbs-ring");
+    static final List<String> ALL = List.of();
 
     static final EndpointOptions OPTIONS =
             EndpointOptions.DEFAULTS
@@ -95,7 +95,7 @@ class VerbsFaultsTest {
         final Connection connection;
         final Connection accepted;
 
-        /// @param paths that bytes may go; empty for what is usual
+        /// @param paths that bytes may go; empty for all
         Couple(List<String> paths) {
             this(paths, VERBS);
         }
