@@ -47,6 +47,8 @@ static int run_copy(struct work *work) {
         size_t slice = work->bytes - done < SLICE ? work->bytes - done : SLICE;
         char *to, *from;
         pthread_mutex_lock(&lock);
+        slice = within_mapping(work->to + done, slice);
+        if (!work->staged) slice = within_mapping(work->from + done, slice);
         int result = end_of(work, work->to + done, slice, 1, &to);
         if (!result) {
             if (work->staged) from = (char *) work->staged + done;
@@ -73,11 +75,19 @@ static int run_copy(struct work *work) {
     return SUCCESS;
 }
 
-/* Unknown addresses are refused at once, as are ranges that leave their allocation. */
+/* Unknown addresses are refused at once, as are ranges that leave their allocation; mappings side
+   by side count as one. */
 static int check_end(struct context *context, address at, size_t bytes, int write, int *pageable) {
     char *view;
     *pageable = 0;
-    int result = check_range(context, at, bytes, write, &view);
+    size_t first = within_mapping(at, bytes);
+    int result = check_range(context, at, first, write, &view);
+    while (!result && first < bytes) {
+        at += first;
+        bytes -= first;
+        first = within_mapping(at, bytes);
+        result = check_range(context, at, first, write, &view);
+    }
     if (result == INVALID_VALUE && is_pageable(at, bytes)) {
         *pageable = 1;
         return SUCCESS;

@@ -179,6 +179,7 @@ struct device *payer(struct physical *physical);
 char *view_of(struct physical *physical);
 
 struct range *find_range(address at);
+size_t within_mapping(address at, size_t bytes);
 int check_range(struct context *context, address at, size_t bytes, int write, char **view);
 int is_pageable(address at, size_t bytes);
 int owner_of(address at); /* ordinal of the device, -1 for host memory */

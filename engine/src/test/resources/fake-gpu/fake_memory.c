@@ -77,6 +77,14 @@ int check_range(struct context *context, address at, size_t bytes, int write, ch
     return SUCCESS;
 }
 
+/* How many of these bytes lie in the mapping of the first; all, where that is in none. */
+size_t within_mapping(address at, size_t bytes) {
+    struct range *range = find_range(at);
+    if (!range || range->kind != MAPPED) return bytes;
+    size_t left = range->bytes - (at - range->base);
+    return left < bytes ? left : bytes;
+}
+
 /* Ordinary memory of the process; device addresses are not, freed ones neither. */
 int is_pageable(address at, size_t bytes) {
     char byte;

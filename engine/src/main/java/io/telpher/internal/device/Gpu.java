@@ -32,11 +32,13 @@ public interface Gpu {
     }
 
     /// Makes memory of this GPU known to other processes, whoever allocated it. Exports of one
-    /// allocation share what the driver gives out for it: keyed by the allocation's id, so that
-    /// an address that was freed and used again is never taken for the old one.
+    /// allocation share what the driver gives out for it: keyed by what the driver knows the
+    /// allocation by, so that an address that was freed and used again is never taken for the old
+    /// one.
     ///
     /// @param address first byte
-    /// @param bytes inside one allocation, or inside neighbouring mappings of one reservation
+    /// @param bytes inside one allocation, or inside at most [ExportRecord#MOST_PARTS] mappings
+    ///     side by side
     /// @return what another process needs; close it when nobody may be given it any more
     /// @throws io.telpher.TelpherException.Unsupported when no way of `ways` exists, with the
     ///     reason
@@ -56,8 +58,9 @@ public interface Gpu {
         /// @return at most [ExportRecord#MAX] bytes that [#open] understands
         byte[] record();
 
-        /// @return descriptor that goes along, the export's own, or -1
-        int descriptor();
+        /// @return descriptors that go along, the export's own, one for each part of the record;
+        ///     none for [#WAY_IPC]
+        int[] descriptors();
 
         @Override
         void close();
@@ -71,10 +74,10 @@ public interface Gpu {
     ///
     /// @param owner the authenticated owner's incarnation
     /// @param record from [Export#record()]; comes from a peer and is checked
-    /// @param descriptor from [Export#descriptor()], stays the caller's, or -1
+    /// @param descriptors from [Export#descriptors()], stay the caller's
     /// @throws io.telpher.TelpherException.Unsupported when this GPU cannot reach it, with the
     ///     reason
-    Import open(long owner, byte[] record, int descriptor);
+    Import open(long owner, byte[] record, int[] descriptors);
 
     /// Memory of another process, or of another GPU of this one, that this GPU reaches.
     interface Import extends AutoCloseable {

@@ -5,6 +5,7 @@ import io.telpher.internal.ffi.cuda.CudaDevices;
 import io.telpher.internal.ffi.cuda.CudaError;
 import io.telpher.internal.ffi.cuda.CudaMemory;
 import io.telpher.internal.ffi.cuda.CudaVmm;
+import java.util.List;
 
 /// Memory of one device. Virtual memory management where the device has it and nobody turned it
 /// off: such memory goes to other processes as a descriptor, which the kernel counts, so that an
@@ -62,8 +63,8 @@ final class Allocations {
             throw CudaError.failure((int) handle, "cuMemCreate", size, properties);
         }
         try {
-            long address = Mapping.of(handle, size, device);
-            return new Allocated(address, true, () -> Mapping.undo(address, size));
+            Mapping mapping = Mapping.of(List.of(handle), List.of(size), device);
+            return new Allocated(mapping.address(), true, mapping::undo);
         } finally {
             // The mapping keeps the memory.
             CudaVmm.release(handle);

@@ -74,7 +74,7 @@ final class CudaGpu implements Gpu {
     }
 
     @Override
-    public Import open(long owner, byte[] bytes, int descriptor) {
+    public Import open(long owner, byte[] bytes, int[] descriptors) {
         ExportRecord record = ExportRecord.ofBytes(bytes);
         if (record == null) {
             throw new TelpherException.Unsupported(
@@ -84,7 +84,7 @@ final class CudaGpu implements Gpu {
         if (reason != null) {
             throw new TelpherException.Unsupported(reason);
         }
-        return imports.open(owner, record, descriptor);
+        return imports.open(owner, record, descriptors);
     }
 
     @Override

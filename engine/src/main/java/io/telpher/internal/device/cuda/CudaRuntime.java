@@ -205,7 +205,7 @@ public final class CudaRuntime implements GpuRuntime {
             Kind kind = found.managed() ? Kind.MANAGED : device ? Kind.DEVICE : Kind.PINNED;
             Device owner = devices().get(Math.clamp(found.device(), 0, devices().size() - 1));
             if (kind == Kind.DEVICE) {
-                CudaMemory.Range range = range(open(found.device()).context(), address);
+                CudaMemory.Range range = Parts.at(open(found.device()).context(), address);
                 long end = end(found, range, address + bytes);
                 return new Pointer(kind, owner, range.base(), end - range.base(), found.bufferId());
             }
@@ -228,21 +228,10 @@ public final class CudaRuntime implements GpuRuntime {
                     || next.rangeStart() != first.rangeStart()) {
                 break;
             }
-            CudaMemory.Range range = range(open(next.device()).context(), end);
+            CudaMemory.Range range = Parts.at(open(next.device()).context(), end);
             end = range.base() + range.bytes();
         }
         return end;
-    }
-
-    /// The mapping, where the attributes know the reservation only. Only the context of the
-    /// device that holds a mapping knows it (tried on H200, driver 580).
-    private static CudaMemory.Range range(CudaContext owner, long address) {
-        long before = owner.enter();
-        try {
-            return CudaMemory.range(address);
-        } finally {
-            owner.exit(before);
-        }
     }
 
     /// A context that exists already. Where none does, nobody in this process can have memory

@@ -9,20 +9,29 @@ import io.telpher.internal.ffi.cuda.CudaMemory;
 import io.telpher.internal.ffi.cuda.CudaPointers;
 import io.telpher.internal.ffi.cuda.CudaVmm;
 import io.telpher.internal.ffi.linux.Descriptors;
+import io.telpher.internal.observe.Log;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
 
 /// What of one device's memory other processes were given. What the driver gives out for an
-/// allocation is asked for once and counted; the key is the driver's number for the allocation,
-/// so that an address that was freed and used again never stands for the old one. Thread-safe.
+/// allocation is asked for once and counted. Thread-safe.
 ///
-/// A handle or descriptor means the whole allocation: where the range lies in it is in the
-/// record.
+/// An address that was freed and used again never stands for the old memory: plain memory is known
+/// by the driver's number for it; what was made by `cuMemCreate` by its handle, which is kept for
+/// as long, so that no other memory gets it.
+///
+/// A handle or descriptor means a whole allocation: where the range lies in it is in the record.
 final class Exports {
     private static final byte[] NO_HANDLE = new byte[CudaIpc.CU_IPC_HANDLE_SIZE];
+
+    /// Numbers for memory that is given out by descriptor, of all devices of this process.
+    private static final AtomicLong NUMBERS = new AtomicLong();
 
     private final CudaContext context;
     private final UUID device;
@@ -34,19 +43,20 @@ final class Exports {
         this.device = device;
     }
 
-    private record Key(long allocation, int way) {}
+    /// @param name the driver's handle of the memory, or its number for plain memory
+    private record Key(int way, long name) {}
 
     /// What the driver gave out for an allocation.
     private static final class Shared {
         final Key key;
-        final CudaMemory.Range range;
+        final ExportRecord.Part part;
         final byte[] handle;
         final int descriptor;
         int users;
 
-        Shared(Key key, CudaMemory.Range range, byte[] handle, int descriptor) {
+        Shared(Key key, ExportRecord.Part part, byte[] handle, int descriptor) {
             this.key = key;
-            this.range = range;
+            this.part = part;
             this.handle = handle;
             this.descriptor = descriptor;
         }
@@ -58,11 +68,8 @@ final class Exports {
         try {
             long before = context.enter();
             try {
-                CudaPointers.Attributes found = CudaPointers.describe(address);
-                CudaMemory.Range range = range(found, address, bytes);
-                Shared entry = share(found, range, ways);
-                entry.users++;
-                return new Exported(entry, address - entry.range.base(), bytes);
+                List<CudaMemory.Range> parts = parts(address, bytes);
+                return new Exported(share(parts, ways), address - parts.getFirst().base(), bytes);
             } finally {
                 context.exit(before);
             }
@@ -71,45 +78,61 @@ final class Exports {
         }
     }
 
-    private CudaMemory.Range range(CudaPointers.Attributes found, long address, long bytes) {
+    private List<CudaMemory.Range> parts(long address, long bytes) {
+        CudaPointers.Attributes found = CudaPointers.describe(address);
         if (found.memoryType() != CudaPointers.CU_MEMORYTYPE_DEVICE
                 || found.managed()
                 || found.device() != context.device()) {
             throw new TelpherException.Unsupported(
                     "0x%x is not memory of device %s".formatted(address, device));
         }
-        CudaMemory.Range range = CudaMemory.range(address);
-        long left = range.base() + range.bytes() - address;
-        if (bytes > left) {
+        List<CudaMemory.Range> parts;
+        try {
+            parts = Parts.of(context, address, bytes);
+        } catch (TelpherException.NativeFailure e) {
             throw new TelpherException.Unsupported(
-                    ("%d bytes at 0x%x go beyond their allocation, which ends after %d: what was"
-                                    + " mapped in several parts is exported part by part")
-                            .formatted(bytes, address, left));
+                    "not all of %d bytes at 0x%x is memory of device %s: %s"
+                            .formatted(bytes, address, device, e.getMessage()));
         }
-        if (found.bufferId() == 0) {
+        if (parts.size() > ExportRecord.MOST_PARTS) {
             throw new TelpherException.Unsupported(
-                    "the driver has no number for the allocation of 0x%x".formatted(address));
+                    "it is mapped in %d parts, and other processes are given at most %d: register less of it as one region"
+                            .formatted(parts.size(), ExportRecord.MOST_PARTS));
         }
-        return range;
+        return parts;
     }
 
-    private Shared share(CudaPointers.Attributes found, CudaMemory.Range range, int ways) {
+    /// Gives out all parts or none.
+    private List<Shared> share(List<CudaMemory.Range> parts, int ways) {
+        List<Shared> all = new ArrayList<>(parts.size());
+        try {
+            for (CudaMemory.Range part : parts) {
+                Shared given = share(part, parts.size() > 1 ? ways & Gpu.WAY_DESCRIPTOR : ways);
+                given.users++;
+                all.add(given);
+            }
+            return all;
+        } catch (TelpherException e) {
+            all.forEach(this::drop);
+            throw new TelpherException.Unsupported(
+                    parts.size() == 1
+                            ? String.valueOf(e.getMessage())
+                            : "part %d of %d: %s"
+                                    .formatted(all.size() + 1, parts.size(), e.getMessage()));
+        }
+    }
+
+    private Shared share(CudaMemory.Range range, int ways) {
         String refused = "";
         for (int way = Gpu.WAY_DESCRIPTOR; way <= Gpu.WAY_IPC; way++) {
             if ((ways & way) == 0) {
                 continue;
             }
-            Key key = new Key(found.bufferId(), way);
-            @Nullable Shared known = shared.get(key);
-            if (known != null) {
-                return known;
-            }
-            Object made = way == Gpu.WAY_DESCRIPTOR ? byDescriptor(key, range) : byIpc(key, range);
-            if (made instanceof Shared entry) {
-                shared.put(key, entry);
+            Object found = way == Gpu.WAY_DESCRIPTOR ? byDescriptor(range) : byIpc(range);
+            if (found instanceof Shared entry) {
                 return entry;
             }
-            refused += (refused.isEmpty() ? "" : "; ") + made;
+            refused += (refused.isEmpty() ? "" : "; ") + found;
         }
         throw new TelpherException.Unsupported(
                 "memory at 0x%x of device %s cannot be given to another process: %s"
@@ -120,55 +143,103 @@ final class Exports {
     }
 
     /// A [Shared], or the reason why not.
-    private Object byDescriptor(Key key, CudaMemory.Range range) {
+    private Object byDescriptor(CudaMemory.Range range) {
         long handle = CudaVmm.tryRetain(range.base());
         if (handle < 0) {
             return "no descriptor, since it was not made by cuMemCreate";
         }
+        boolean kept = false;
         try {
+            Key key = new Key(Gpu.WAY_DESCRIPTOR, handle);
+            @Nullable Shared known = shared.get(key);
+            if (known != null) {
+                return known;
+            }
             int types = CudaVmm.properties(handle).handleTypes();
             if ((types & CudaVmm.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0) {
                 return "no descriptor, since its owner made it without that handle type";
             }
             int descriptor = CudaVmm.tryExportDescriptor(handle);
-            return descriptor < 0
-                    ? "no descriptor: " + CudaError.describe(descriptor)
-                    : new Shared(key, range, NO_HANDLE, descriptor);
+            if (descriptor < 0) {
+                return "no descriptor: " + CudaError.describe(descriptor);
+            }
+            kept = true;
+            ExportRecord.Part part =
+                    new ExportRecord.Part(NUMBERS.incrementAndGet(), range.bytes());
+            return keep(new Shared(key, part, NO_HANDLE, descriptor));
         } finally {
-            CudaVmm.release(handle);
+            if (!kept) {
+                CudaVmm.release(handle);
+            }
         }
     }
 
-    private Object byIpc(Key key, CudaMemory.Range range) {
+    /// A [Shared], or the reason why not.
+    private Object byIpc(CudaMemory.Range range) {
+        long number = CudaPointers.describe(range.base()).bufferId();
+        if (number == 0) {
+            return "no IPC handle, since the driver has no number for the allocation";
+        }
+        Key key = new Key(Gpu.WAY_IPC, number);
+        @Nullable Shared known = shared.get(key);
+        if (known != null) {
+            return known;
+        }
         byte[] handle = new byte[CudaIpc.CU_IPC_HANDLE_SIZE];
         int result = CudaIpc.tryGetMemHandle(range.base(), handle);
         return result < 0
                 ? "no IPC handle: " + CudaError.describe(result)
-                : new Shared(key, range, handle, -1);
+                : keep(new Shared(key, new ExportRecord.Part(number, range.bytes()), handle, -1));
+    }
+
+    private Shared keep(Shared made) {
+        shared.put(made.key, made);
+        return made;
+    }
+
+    /// One user less. Under the lock.
+    private void drop(Shared entry) {
+        if (--entry.users > 0) {
+            return;
+        }
+        shared.remove(entry.key);
+        if (entry.key.way() != Gpu.WAY_DESCRIPTOR) {
+            return;
+        }
+        int unused = Descriptors.close(entry.descriptor);
+        try {
+            long before = context.enter();
+            try {
+                CudaVmm.release(entry.key.name());
+            } finally {
+                context.exit(before);
+            }
+        } catch (TelpherException.NativeFailure e) {
+            Log.warning("memory that other processes were given stays until this one ends", e);
+        }
     }
 
     private final class Exported implements Gpu.Export {
-        private final Shared entry;
+        private final List<Shared> entries;
         private final byte[] record;
         private boolean closed;
 
-        Exported(Shared entry, long offset, long bytes) {
-            this.entry = entry;
+        Exported(List<Shared> entries, long offset, long bytes) {
+            this.entries = entries;
             this.record =
                     new ExportRecord(
-                                    entry.key.way(),
+                                    way(),
                                     device,
-                                    entry.key.allocation(),
-                                    entry.range.bytes(),
+                                    entries.stream().map(entry -> entry.part).toList(),
                                     offset,
                                     bytes,
-                                    entry.handle)
+                                    entries.getFirst().handle)
                             .toBytes();
         }
 
         @Override
         public int way() {
-            return entry.key.way();
+            return entries.getFirst().key.way();
         }
 
         @Override
@@ -177,23 +248,20 @@ final class Exports {
         }
 
         @Override
-        public int descriptor() {
-            return entry.descriptor;
+        public int[] descriptors() {
+            return entries.stream()
+                    .mapToInt(entry -> entry.descriptor)
+                    .filter(descriptor -> descriptor >= 0)
+                    .toArray();
         }
 
         @Override
         public void close() {
             lock.lock();
             try {
-                if (closed) {
-                    return;
-                }
-                closed = true;
-                if (--entry.users == 0) {
-                    shared.remove(entry.key);
-                    if (entry.descriptor >= 0) {
-                        int unused = Descriptors.close(entry.descriptor);
-                    }
+                if (!closed) {
+                    closed = true;
+                    entries.forEach(Exports.this::drop);
                 }
             } finally {
                 lock.unlock();

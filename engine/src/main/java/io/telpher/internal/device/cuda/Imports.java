@@ -8,12 +8,14 @@ import io.telpher.internal.ffi.cuda.CudaIpc;
 import io.telpher.internal.ffi.cuda.CudaMemory;
 import io.telpher.internal.ffi.cuda.CudaVmm;
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.locks.ReentrantLock;
 
-/// Memory of other processes that one device reaches. One mapping for each allocation, shared and
-/// counted, gone with its last user. Thread-safe.
+/// Memory of other processes that one device reaches. One mapping for each allocation, or for each
+/// row of them, shared and counted, gone with its last user. Thread-safe.
 final class Imports {
     private final CudaContext context;
     private final ReentrantLock lock = new ReentrantLock();
@@ -25,9 +27,9 @@ final class Imports {
 
     private sealed interface Key {}
 
-    /// Who owns it is known, not said by a peer: so none can name another's allocation and get
-    /// it.
-    private record Described(long owner, long allocation) implements Key {}
+    /// Who owns it is known, not said by a peer: so none can name another's allocations and get
+    /// them.
+    private record Described(long owner, List<Long> allocations) implements Key {}
 
     /// The handle is the memory's name, whoever says it.
     private record Handled(ByteBuffer handle) implements Key {}
@@ -35,28 +37,26 @@ final class Imports {
     private static final class Mapped {
         final Key key;
         final long address;
-        final long bytes;
 
-        /// The owner's number for it: a handle can come again for memory that was allocated
-        /// later.
-        final long allocation;
+        /// As the owner numbers them: a handle can come again for memory that was allocated later.
+        final List<ExportRecord.Part> parts;
 
+        private final Runnable undo;
         int users;
 
-        Mapped(Key key, long address, ExportRecord record) {
+        Mapped(Key key, long address, List<ExportRecord.Part> parts, Runnable undo) {
             this.key = key;
             this.address = address;
-            this.bytes = record.allocationSize();
-            this.allocation = record.allocation();
+            this.parts = parts;
+            this.undo = undo;
         }
     }
 
     /// See [Gpu#open].
-    Gpu.Import open(long owner, ExportRecord record, int descriptor) {
-        boolean described = record.way() == Gpu.WAY_DESCRIPTOR;
+    Gpu.Import open(long owner, ExportRecord record, int[] descriptors) {
         Key key =
-                described
-                        ? new Described(owner, record.allocation())
+                record.way() == Gpu.WAY_DESCRIPTOR
+                        ? new Described(owner, allocations(record))
                         : new Handled(ByteBuffer.wrap(record.handle()));
         lock.lock();
         try {
@@ -64,22 +64,19 @@ final class Imports {
             if (found == null) {
                 long before = context.enter();
                 try {
-                    long address = described ? map(record, descriptor) : openHandle(record);
-                    found = new Mapped(key, address, record);
+                    found =
+                            key instanceof Described
+                                    ? map(key, record, descriptors)
+                                    : openHandle(key, record);
                 } finally {
                     context.exit(before);
                 }
                 mapped.put(key, found);
-            } else if (found.bytes != record.allocationSize()
-                    || found.allocation != record.allocation()) {
+            } else if (!found.parts.equals(record.parts())) {
                 throw new TelpherException.Unsupported(
                         refusal(record)
-                                + "it is open as allocation %d of %d bytes, not as %d of %d"
-                                        .formatted(
-                                                found.allocation,
-                                                found.bytes,
-                                                record.allocation(),
-                                                record.allocationSize()));
+                                + "it is open as %s, not as %s"
+                                        .formatted(found.parts, record.parts()));
             }
             found.users++;
             return new Imported(found, record);
@@ -88,26 +85,39 @@ final class Imports {
         }
     }
 
-    private long map(ExportRecord record, int descriptor) {
-        if (descriptor < 0) {
-            throw new TelpherException.Unsupported(refusal(record) + "its descriptor is missing");
-        }
-        long handle = CudaVmm.tryImportDescriptor(descriptor);
-        if (handle < 0) {
+    private static List<Long> allocations(ExportRecord record) {
+        return record.parts().stream().map(ExportRecord.Part::allocation).toList();
+    }
+
+    private Mapped map(Key key, ExportRecord record, int[] descriptors) {
+        if (descriptors.length != record.parts().size()) {
             throw new TelpherException.Unsupported(
-                    refusal(record) + CudaError.describe((int) handle));
+                    refusal(record)
+                            + "its descriptor is missing: of %d %d arrived (ulimit -n)"
+                                    .formatted(record.parts().size(), descriptors.length));
         }
+        List<Long> handles = new ArrayList<>(descriptors.length);
         try {
-            return Mapping.of(handle, record.allocationSize(), context.device());
+            for (int descriptor : descriptors) {
+                long handle = CudaVmm.tryImportDescriptor(descriptor);
+                if (handle < 0) {
+                    throw new TelpherException.Unsupported(
+                            refusal(record) + CudaError.describe((int) handle));
+                }
+                handles.add(handle);
+            }
+            List<Long> sizes = record.parts().stream().map(ExportRecord.Part::size).toList();
+            Mapping made = Mapping.of(handles, sizes, context.device());
+            return new Mapped(key, made.address(), record.parts(), made::undo);
         } catch (TelpherException.NativeFailure e) {
             throw new TelpherException.Unsupported(refusal(record) + e.getMessage());
         } finally {
             // The mapping keeps the memory.
-            CudaVmm.release(handle);
+            handles.forEach(CudaVmm::release);
         }
     }
 
-    private long openHandle(ExportRecord record) {
+    private Mapped openHandle(Key key, ExportRecord record) {
         long address = CudaIpc.tryOpenMemHandle(record.handle());
         if (address < 0) {
             throw new TelpherException.Unsupported(
@@ -122,7 +132,7 @@ final class Imports {
                             + "its owner speaks of %d bytes, there are %d"
                                     .formatted(record.allocationSize(), real));
         }
-        return address;
+        return new Mapped(key, address, record.parts(), () -> CudaIpc.closeMemHandle(address));
     }
 
     private static String refusal(ExportRecord record) {
@@ -147,11 +157,7 @@ final class Imports {
         mapped.remove(which.key);
         long before = context.enter();
         try {
-            if (which.key instanceof Handled) {
-                CudaIpc.closeMemHandle(which.address);
-            } else {
-                Mapping.undo(which.address, which.bytes);
-            }
+            which.undo.run();
         } finally {
             context.exit(before);
         }

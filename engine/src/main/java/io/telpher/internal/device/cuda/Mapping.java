@@ -2,36 +2,62 @@ package io.telpher.internal.device.cuda;
 
 import io.telpher.internal.ffi.cuda.CudaError;
 import io.telpher.internal.ffi.cuda.CudaVmm;
+import java.util.List;
 
-/// Addresses for memory of virtual memory management. Needs a current context.
+/// Addresses for memory of virtual memory management: one reservation, with the memory of one or
+/// more handles in it, one behind the other. Needs a current context.
 final class Mapping {
-    private Mapping() {}
+    private final long address;
+    private final List<Long> sizes;
+    private final long bytes;
 
-    /// Maps all of a handle's memory, for one device. Leaves nothing behind when it fails.
+    private Mapping(List<Long> sizes) {
+        this.sizes = List.copyOf(sizes);
+        this.bytes = sizes.stream().mapToLong(Long::longValue).sum();
+        this.address = CudaVmm.reserve(bytes, 0);
+    }
+
+    /// Maps all of the handles' memory, for one device. Leaves nothing behind when it fails. The
+    /// handles stay the caller's, who need not keep them.
     ///
-    /// @return where
-    static long of(long handle, long size, int device) {
-        long address = CudaVmm.reserve(size, 0);
+    /// @param sizes bytes of each
+    static Mapping of(List<Long> handles, List<Long> sizes, int device) {
+        Mapping made = new Mapping(sizes);
+        int mapped = 0;
         try {
-            CudaVmm.map(address, size, handle);
-            try {
-                int result =
-                        CudaVmm.trySetAccess(
-                                address, size, device, CudaVmm.CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-                CudaError.check(result, "cuMemSetAccess", address, size, device);
-                return address;
-            } catch (RuntimeException e) {
-                CudaVmm.unmap(address, size);
-                throw e;
+            for (long at = made.address; mapped < handles.size(); at += sizes.get(mapped++)) {
+                CudaVmm.map(at, sizes.get(mapped), handles.get(mapped));
             }
+            int result =
+                    CudaVmm.trySetAccess(
+                            made.address,
+                            made.bytes,
+                            device,
+                            CudaVmm.CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+            CudaError.check(result, "cuMemSetAccess", made.address, made.bytes, device);
+            return made;
         } catch (RuntimeException e) {
-            CudaVmm.freeAddresses(address, size);
+            made.undo(mapped);
             throw e;
         }
     }
 
-    static void undo(long address, long size) {
-        CudaVmm.unmap(address, size);
-        CudaVmm.freeAddresses(address, size);
+    /// @return where the first one begins
+    long address() {
+        return address;
+    }
+
+    void undo() {
+        undo(sizes.size());
+    }
+
+    /// The driver takes back whole mappings only.
+    private void undo(int mapped) {
+        long at = address;
+        for (long size : sizes.subList(0, mapped)) {
+            CudaVmm.unmap(at, size);
+            at += size;
+        }
+        CudaVmm.freeAddresses(address, bytes);
     }
 }

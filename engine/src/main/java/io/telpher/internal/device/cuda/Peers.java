@@ -55,28 +55,14 @@ final class Peers {
 
     /// Virtual memory management gives access mapping by mapping.
     private void grant(CudaContext other, long address, long bytes) {
-        long end = address + bytes;
-        for (long at = address; at < end; ) {
-            CudaMemory.Range range = range(other, at);
+        for (CudaMemory.Range part : Parts.of(other, address, bytes)) {
             int result =
                     CudaVmm.trySetAccess(
-                            range.base(),
-                            range.bytes(),
+                            part.base(),
+                            part.bytes(),
                             context.device(),
                             CudaVmm.CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-            CudaError.check(
-                    result, "cuMemSetAccess", range.base(), range.bytes(), context.device());
-            at = range.base() + range.bytes();
-        }
-    }
-
-    /// Only the context of the device that holds a mapping knows it (tried on H200, driver 580).
-    private static CudaMemory.Range range(CudaContext owner, long address) {
-        long before = owner.enter();
-        try {
-            return CudaMemory.range(address);
-        } finally {
-            owner.exit(before);
+            CudaError.check(result, "cuMemSetAccess", part.base(), part.bytes(), context.device());
         }
     }
 }

@@ -98,7 +98,7 @@ final class HipGpu implements Gpu {
     }
 
     @Override
-    public Import open(long owner, byte[] record, int descriptor) {
+    public Import open(long owner, byte[] record, int[] descriptors) {
         throw new TelpherException.Unsupported(
                 "%s does not map memory of other processes: HIP's IPC is not used"
                         .formatted(device));

@@ -31,8 +31,8 @@ final class GpuWindow extends ShmWindow {
 
     private final byte[] record;
 
-    /// Goes along with the record; this window's to close, -1 for none.
-    private final int descriptor;
+    /// Go along with the record; this window's to close.
+    private final int[] descriptors;
 
     /// Written under this; few, and read at each launch.
     private volatile List<Reached> reached = List.of();
@@ -49,14 +49,14 @@ final class GpuWindow extends ShmWindow {
             Device device,
             @Nullable LocalRegion own,
             byte[] record,
-            int descriptor) {
+            int[] descriptors) {
         super(owner, link, path, memory, access, size);
         this.link = link;
         this.memory = memory;
         this.device = device;
         this.own = own;
         this.record = record;
-        this.descriptor = descriptor;
+        this.descriptors = descriptors;
     }
 
     /// The path's name inside a process.
@@ -77,20 +77,20 @@ final class GpuWindow extends ShmWindow {
                 of.device(),
                 own,
                 new byte[0],
-                -1);
+                new int[0]);
     }
 
     /// A region of another process.
     ///
     /// @param record what its owner says, checked already
-    /// @param descriptor the window's from then on, or -1
+    /// @param descriptors the window's from then on
     static GpuWindow of(
             ShmWindows owner,
             ShmLink link,
             RemoteMemory memory,
             Access access,
             ExportRecord record,
-            int descriptor) {
+            int[] descriptors) {
         return new GpuWindow(
                 owner,
                 link,
@@ -101,7 +101,7 @@ final class GpuWindow extends ShmWindow {
                 new Device("cuda", record.device(), "", "GPU of another process"),
                 null,
                 record.toBytes(),
-                descriptor);
+                descriptors);
     }
 
     @Override
@@ -123,7 +123,7 @@ final class GpuWindow extends ShmWindow {
             return;
         }
         Gpu.Import opened =
-                Runtimes.open(by).open(link.greeting().incarnation(), record, descriptor);
+                Runtimes.open(by).open(link.greeting().incarnation(), record, descriptors);
         List<Reached> more = new ArrayList<>(reached);
         more.add(new Reached(by, opened));
         reached = List.copyOf(more);
@@ -158,7 +158,7 @@ final class GpuWindow extends ShmWindow {
             }
         }
         reached = List.of();
-        Mapping.closeDescriptor(descriptor);
+        UnixChannel.closeAll(descriptors);
         if (own == null) {
             link.exchange().released(memory.region(), memory.generation());
         }

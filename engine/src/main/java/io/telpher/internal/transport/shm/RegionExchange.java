@@ -15,6 +15,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
@@ -22,14 +23,16 @@ import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
 
 /// Asks the peer for regions over the link's socket, and answers the peer's questions. Messages
-/// have 64 bytes, little-endian; at most one question of each side is under way.
+/// have 64 bytes and perhaps a tail, little-endian; at most one question of each side is under way.
 ///
 /// ```text
 /// question  0 type 1   1 wanted paths (bits)   4 number (4)   8 region (4)   12 generation (4)
 ///           16 key (8)
 /// answer    0 type 2   1 status   2 path (bit)   3 access   4 number (4)   8 size (8)
-///           16 address (8); for MAPPED the region's memfd goes along; for CUMEM and IPC 128 bytes
-///           follow, an ExportRecord, for CUMEM with the allocation's descriptor
+///           16 address (8)   24 bytes of the tail (4), 0 for 128 behind CUMEM and IPC.
+///           For MAPPED the region's memfd goes along; for CUMEM and IPC the tail is an
+///           ExportRecord, for CUMEM with the descriptors of its parts; for DEVICE it is the
+///           reason, UTF-8
 /// revoked   0 type 3   8 region (4)   12 generation (4)       owner to importer
 /// released  0 type 4   8 region (4), -1 for all   12 generation (4)       importer to owner
 /// share     0 type 5   4 number (4)   16 size (8); a memfd goes along, where payloads of the
@@ -38,8 +41,9 @@ import org.jspecify.annotations.Nullable;
 ///
 /// Memory of a GPU that was given out has to be unmapped by the importer before it is free: its
 /// owner asks for that (`revoked`), and hears when it is so (`released`), also when it did not
-/// ask. Only peers that asked for `CUMEM` or `IPC` get these messages, and only those that ask with
-/// `KNOWS_GPUS` hear that a region is a device's, so older ones never do.
+/// ask. Only peers that asked for `CUMEM` or `IPC` get these messages, only those that ask with
+/// `KNOWS_GPUS` hear that a region is a device's, and only those that ask with `KNOWS_TAILS` get
+/// records of several parts, and reasons: so older ones never do.
 ///
 /// Questions are answered on the progress thread, which never waits: an answer for which the
 /// socket has no room is dropped, and the peer's question runs into its deadline.
@@ -62,12 +66,23 @@ final class RegionExchange {
     /// The asker understands that a region is a device's, whether it can reach it or not.
     static final int KNOWS_GPUS = 16;
 
+    /// The asker takes tails of any length.
+    static final int KNOWS_TAILS = 32;
+
     private static final int MESSAGE = 64;
+    private static final int TAIL_AT = 24;
+
+    /// What a tail has for those who know of no others.
+    private static final int OLD_TAIL = 128;
+
+    private static final int MOST_REASON = 512;
     private static final byte QUESTION = 1;
     private static final byte ANSWER = 2;
     private static final byte REVOKED = 3;
     private static final byte RELEASED = 4;
     private static final byte SHARE = 5;
+
+    private static final int[] NONE = {};
 
     /// Most messages read at once, so that a flood does not keep the progress thread.
     private static final int BATCH = 16;
@@ -99,7 +114,7 @@ final class RegionExchange {
     // Progress thread only: the message that is coming in.
     private final byte[] incoming = new byte[MESSAGE + ExportRecord.MAX];
     private int received;
-    private int incomingDescriptor = -1;
+    private int[] incomingDescriptors = {};
 
     RegionExchange(ShmEndpoint endpoint, ShmLink link, int socket) {
         this.endpoint = endpoint;
@@ -124,16 +139,27 @@ final class RegionExchange {
     /// An answer.
     ///
     /// @param path [#MAPPED], [#CMA], [#CUMEM] or [#IPC]
-    /// @param descriptor the region's memfd or allocation, the receiver's to close, or -1
-    /// @param record what tells of a GPU's memory, else empty
+    /// @param descriptors the region's memfd, or those of its allocations; the receiver's to close
+    /// @param tail what tells of a GPU's memory, or why there is none; else empty
     record Answer(
             Status status,
             int path,
             Access access,
             long size,
             long address,
-            int descriptor,
-            byte[] record) {}
+            int[] descriptors,
+            byte[] tail) {
+        /// @return the memfd, or -1 when it did not arrive
+        int descriptor() {
+            return descriptors.length == 1 ? descriptors[0] : -1;
+        }
+
+        /// @return why not, as the owner says; may be empty
+        String reason() {
+            String said = path == 0 ? new String(tail, StandardCharsets.UTF_8) : "";
+            return said.replaceAll("\\p{Cntrl}", "?");
+        }
+    }
 
     /// Asks for a region. Blocks, at most until the deadline.
     ///
@@ -153,7 +179,7 @@ final class RegionExchange {
         ByteBuffer out = message(SHARE, 0, 0, 0, 0);
         out.putInt(0).putInt(0).putLong(bytes);
         Answer answer = ask(out, descriptor, 0, "memory for payloads was shared", deadline);
-        Mapping.closeDescriptor(answer.descriptor());
+        UnixChannel.closeAll(answer.descriptors());
         if (answer.status() != Status.OK) {
             throw new TelpherException.Unsupported(
                     "%s: the peer cannot map %d bytes for payloads".formatted(link.text(), bytes));
@@ -189,7 +215,12 @@ final class RegionExchange {
             answer = null;
             out.putInt(4, number);
             while (true) {
-                long sent = link.lost() != null ? -Errno.EPIPE : transmit(out.array(), descriptor);
+                long sent =
+                        link.lost() != null
+                                ? -Errno.EPIPE
+                                : transmit(
+                                        out.array(),
+                                        descriptor < 0 ? NONE : new int[] {descriptor});
                 if (sent == MESSAGE) {
                     break;
                 }
@@ -249,14 +280,17 @@ final class RegionExchange {
             if (bytes == -Errno.EAGAIN) {
                 return true;
             }
-            if (bytes <= 0) {
+            if (bytes <= 0 || tail() < 0) {
+                UnixChannel.closeAll(incomingDescriptors);
+                incomingDescriptors = NONE;
                 return false;
             }
-            if (received == expected()) {
+            if (received == MESSAGE + tail()) {
+                int length = received;
                 received = 0;
-                int descriptor = incomingDescriptor;
-                incomingDescriptor = -1;
-                if (!handle(ByteBuffer.wrap(incoming).order(ByteOrder.LITTLE_ENDIAN), descriptor)) {
+                int[] descriptors = incomingDescriptors;
+                incomingDescriptors = NONE;
+                if (!handle(incoming(), length, descriptors)) {
                     return false;
                 }
             }
@@ -264,22 +298,32 @@ final class RegionExchange {
         return true;
     }
 
-    /// @return bytes of the message that is coming in, as far as is known
-    private int expected() {
-        return received >= MESSAGE && incoming[0] == ANSWER && (incoming[2] & GPU) != 0
-                ? MESSAGE + ExportRecord.MAX
-                : MESSAGE;
+    private ByteBuffer incoming() {
+        return ByteBuffer.wrap(incoming).order(ByteOrder.LITTLE_ENDIAN);
     }
 
-    /// Reads at most to the end of the current message, so that a descriptor that arrives is this
+    /// @return bytes of the tail of the message that is coming in, as far as is known; less than 0
+    ///     for nonsense
+    private int tail() {
+        if (received < MESSAGE || incoming[0] != ANSWER) {
+            return 0;
+        }
+        int said = incoming().getInt(TAIL_AT);
+        if (said > ExportRecord.MAX) {
+            return -1;
+        }
+        return said == 0 && (incoming[2] & GPU) != 0 ? OLD_TAIL : said;
+    }
+
+    /// Reads at most to the end of the current message, so that descriptors that arrive are this
     /// message's.
     private long readSome() {
         try (Arena arena = Arena.ofConfined()) {
-            MemorySegment into = arena.allocate(expected() - received);
-            FdPassing.Received got = FdPassing.receive(socket, into, 1);
+            MemorySegment into = arena.allocate(MESSAGE + tail() - received);
+            FdPassing.Received got = FdPassing.receive(socket, into, ExportRecord.MOST_PARTS);
             if (got.descriptors().length > 0) {
-                Mapping.closeDescriptor(incomingDescriptor);
-                incomingDescriptor = got.descriptors()[0];
+                UnixChannel.closeAll(incomingDescriptors);
+                incomingDescriptors = got.descriptors();
             }
             if (got.bytes() > 0) {
                 MemorySegment.copy(into, JAVA_BYTE, 0, incoming, received, (int) got.bytes());
@@ -290,29 +334,30 @@ final class RegionExchange {
     }
 
     /// @return false when the message makes no sense
-    private boolean handle(ByteBuffer in, int descriptor) {
+    private boolean handle(ByteBuffer in, int length, int[] descriptors) {
         byte type = in.get();
         if (type == QUESTION) {
-            Mapping.closeDescriptor(descriptor);
+            UnixChannel.closeAll(descriptors);
             int paths = in.get();
             int asked = in.getInt(4);
             reply(paths, asked, in.getInt(8), in.getInt(12), in.getLong(16));
             return true;
         }
         if (type == ANSWER) {
-            take(in, descriptor);
+            take(in, length, descriptors);
             return true;
         }
         if (type == SHARE) {
-            boolean taken = link.takeShared(descriptor, in.getLong(16));
-            Mapping.closeDescriptor(descriptor);
+            boolean taken =
+                    link.takeShared(descriptors.length == 1 ? descriptors[0] : -1, in.getLong(16));
+            UnixChannel.closeAll(descriptors);
             Status status = taken ? Status.OK : Status.NO_PATH;
             ByteBuffer out =
                     message(ANSWER, status.ordinal(), 0, Access.NONE.ordinal(), in.getInt(4));
-            long unused = transmit(out.array(), -1);
+            long unused = transmit(out.array(), NONE);
             return true;
         }
-        Mapping.closeDescriptor(descriptor);
+        UnixChannel.closeAll(descriptors);
         if (type == REVOKED) {
             int index = in.getInt(8);
             int generation = in.getInt(12);
@@ -361,11 +406,11 @@ final class RegionExchange {
     private void tell(byte type, int index, int generation) {
         ByteBuffer out = message(type, 0, 0, 0, 0);
         out.putInt(index).putInt(generation);
-        link.transmit(() -> transmit(out.array(), -1));
+        link.transmit(() -> transmit(out.array(), NONE));
     }
 
     /// Gives an answer to whoever waits for it; nobody may, when it comes late.
-    private void take(ByteBuffer in, int descriptor) {
+    private void take(ByteBuffer in, int length, int[] descriptors) {
         int status = in.get(1);
         int access = in.get(3);
         boolean used = false;
@@ -385,11 +430,8 @@ final class RegionExchange {
                                 Access.values()[access],
                                 in.getLong(8),
                                 in.getLong(16),
-                                descriptor,
-                                (in.get(2) & GPU) != 0
-                                        ? Arrays.copyOfRange(
-                                                incoming, MESSAGE, MESSAGE + ExportRecord.MAX)
-                                        : new byte[0]);
+                                descriptors,
+                                Arrays.copyOfRange(incoming, MESSAGE, length));
                 used = true;
                 changed.signalAll();
             }
@@ -397,7 +439,7 @@ final class RegionExchange {
             state.unlock();
         }
         if (!used) {
-            Mapping.closeDescriptor(descriptor);
+            UnixChannel.closeAll(descriptors);
         }
     }
 
@@ -413,27 +455,36 @@ final class RegionExchange {
                             export.path(),
                             export.access().ordinal(),
                             asked);
+            byte[] tail = export.tail();
             out.putLong(export.size()).putLong(export.address());
-            byte[] all = Arrays.copyOf(out.array(), MESSAGE + export.record().length);
-            System.arraycopy(export.record(), 0, all, MESSAGE, export.record().length);
-            long unused = transmit(all, export.descriptor());
+            out.putInt((paths & KNOWS_TAILS) != 0 ? tail.length : 0);
+            byte[] all = Arrays.copyOf(out.array(), MESSAGE + tail.length);
+            System.arraycopy(tail, 0, all, MESSAGE, tail.length);
+            long unused = transmit(all, export.descriptors());
         }
     }
 
     /// What the owner gives out.
     ///
-    /// @param descriptor the region's memfd or allocation, or -1
-    /// @param record what tells of a GPU's memory, else empty
+    /// @param descriptors the region's memfd, or those of its allocations
+    /// @param tail what tells of a GPU's memory, or why it is not given out; else empty
     record Export(
             Status status,
             int path,
             Access access,
             long size,
             long address,
-            int descriptor,
-            byte[] record) {
+            int[] descriptors,
+            byte[] tail) {
         static Export refusal(Status status) {
-            return new Export(status, 0, Access.NONE, 0, 0, -1, new byte[0]);
+            return new Export(status, 0, Access.NONE, 0, 0, NONE, new byte[0]);
+        }
+
+        /// Only for askers that take tails.
+        static Export refusal(Status status, String reason) {
+            byte[] text = reason.getBytes(StandardCharsets.UTF_8);
+            byte[] tail = Arrays.copyOf(text, Math.min(text.length, MOST_REASON));
+            return new Export(status, 0, Access.NONE, 0, 0, NONE, tail);
         }
     }
 
@@ -445,12 +496,12 @@ final class RegionExchange {
     }
 
     /// Sends one message; the kernel takes so few bytes all at once or not at all.
-    private long transmit(byte[] bytes, int descriptor) {
+    private long transmit(byte[] bytes, int[] descriptors) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment all = arena.allocateFrom(JAVA_BYTE, bytes);
-            return descriptor < 0
+            return descriptors.length == 0
                     ? Sockets.send(socket, all, bytes.length, Sockets.MSG_NOSIGNAL)
-                    : FdPassing.send(socket, all, descriptor);
+                    : FdPassing.send(socket, all, descriptors);
         }
     }
 }

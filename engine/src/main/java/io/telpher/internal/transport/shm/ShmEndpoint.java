@@ -58,7 +58,17 @@ final class ShmEndpoint implements TransportEndpoint {
     private final Set<Long> lent = ConcurrentHashMap.newKeySet();
 
     /// What other processes get of the regions of GPUs, by announcement.
-    private final ConcurrentHashMap<Long, Gpu.Export> gpuExports = new ConcurrentHashMap<>();
+    private final ConcurrentHashMap<Long, GpuExport> gpuExports = new ConcurrentHashMap<>();
+
+    /// @param given what they get, or null
+    /// @param reason why nothing, else empty
+    private record GpuExport(Gpu.@Nullable Export given, String reason) {
+        void close() {
+            if (given != null) {
+                given.close();
+            }
+        }
+    }
 
     /// Guarded by [#exports]: the table of regions is unmapped after that.
     private boolean closed;
@@ -238,7 +248,7 @@ final class ShmEndpoint implements TransportEndpoint {
                     access,
                     segment.byteSize(),
                     0,
-                    region.memfd(),
+                    new int[] {region.memfd()},
                     new byte[0]);
         }
         if ((paths & RegionExchange.CMA) != 0 && allows("cma") && segment.isNative()) {
@@ -249,7 +259,7 @@ final class ShmEndpoint implements TransportEndpoint {
                     access,
                     segment.byteSize(),
                     segment.address(),
-                    -1,
+                    new int[0],
                     new byte[0]);
         }
         return RegionExchange.Export.refusal(RegionExchange.Status.NO_PATH);
@@ -258,15 +268,20 @@ final class ShmEndpoint implements TransportEndpoint {
     /// What was made ready when the region was opened: nothing here may wait for a driver.
     private RegionExchange.Export exportGpu(LocalRegion region, int paths, ShmLink link) {
         long announcement = HazardPage.announcement(region.index(), region.generation());
-        Gpu.Export export = gpuExports.get(announcement);
+        GpuExport kept = gpuExports.get(announcement);
+        Gpu.Export export = kept == null ? null : kept.given();
+        boolean tails = (paths & RegionExchange.KNOWS_TAILS) != 0;
         int path =
-                export == null
+                export == null || (export.descriptors().length > 1 && !tails)
                         ? 0
                         : export.way() == Gpu.WAY_IPC ? RegionExchange.IPC : RegionExchange.CUMEM;
         if (export == null || (paths & path) == 0) {
             boolean understands = (paths & (RegionExchange.GPU | RegionExchange.KNOWS_GPUS)) != 0;
-            return RegionExchange.Export.refusal(
-                    understands ? RegionExchange.Status.DEVICE : RegionExchange.Status.NO_PATH);
+            return understands
+                    ? RegionExchange.Export.refusal(
+                            RegionExchange.Status.DEVICE,
+                            tails && kept != null ? kept.reason() : "")
+                    : RegionExchange.Export.refusal(RegionExchange.Status.NO_PATH);
         }
         link.imported(announcement);
         if (!region.mayLinger() || path == RegionExchange.IPC) {
@@ -278,7 +293,7 @@ final class ShmEndpoint implements TransportEndpoint {
                 region.access(),
                 region.size(),
                 0,
-                export.descriptor(),
+                export.descriptors(),
                 export.record());
     }
 
@@ -287,23 +302,24 @@ final class ShmEndpoint implements TransportEndpoint {
         int ways =
                 (allowsGpu("cuda-cumem") ? Gpu.WAY_DESCRIPTOR : 0)
                         | (allowsGpu("cuda-ipc") ? Gpu.WAY_IPC : 0);
-        if (ways == 0) {
-            return;
-        }
+        GpuExport made;
         try {
-            Gpu.Export export =
-                    Runtimes.open(memory.device()).export(memory.address(), memory.size(), ways);
-            long announcement = HazardPage.announcement(region.index(), region.generation());
-            synchronized (exports) {
-                if (closed) {
-                    export.close();
-                } else {
-                    gpuExports.put(announcement, export);
-                }
-            }
+            made =
+                    new GpuExport(
+                            Runtimes.open(memory.device())
+                                    .export(memory.address(), memory.size(), ways),
+                            "");
         } catch (TelpherException e) {
             // Peers of other processes reach it by frames.
             Log.warning(memory + " cannot be lent to other processes", e);
+            made = new GpuExport(null, String.valueOf(e.getMessage()));
+        }
+        synchronized (exports) {
+            if (closed) {
+                made.close();
+            } else {
+                gpuExports.put(HazardPage.announcement(region.index(), region.generation()), made);
+            }
         }
     }
 
@@ -398,7 +414,7 @@ final class ShmEndpoint implements TransportEndpoint {
                 ShmLink.pause(spins);
             }
         }
-        Gpu.Export export = gpuExports.remove(announcement);
+        GpuExport export = gpuExports.remove(announcement);
         if (export != null) {
             export.close();
         }
@@ -422,7 +438,7 @@ final class ShmEndpoint implements TransportEndpoint {
             link.abandon();
         }
         entries.close();
-        gpuExports.values().forEach(Gpu.Export::close);
+        gpuExports.values().forEach(GpuExport::close);
         gpuExports.clear();
     }
 }

@@ -16,6 +16,7 @@ import io.telpher.spi.PeerAddress;
 import io.telpher.spi.Window;
 import io.telpher.spi.Windows;
 import java.util.HashSet;
+import java.util.LinkedHashSet;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.CompletableFuture;
@@ -26,6 +27,9 @@ import org.jspecify.annotations.Nullable;
 final class ShmWindows implements Windows {
     /// Page tables are filled in pieces of this size, with a look at the deadline in between.
     private static final long POPULATE_STEP = 64 << 20;
+
+    /// So many reasons are kept for [#explain()].
+    private static final int MOST_REASONS = 8;
 
     private final ShmEndpoint endpoint;
     private final ShmLink link;
@@ -45,6 +49,9 @@ final class ShmWindows implements Windows {
     // Guarded by this. Windows that have not been closed yet; whoever takes one out closes it.
     private final Set<ShmWindow> open = new HashSet<>();
     private boolean closed;
+
+    /// Why memory of the owner's GPUs is not lent, as it says.
+    private final Set<String> notLent = new LinkedHashSet<>();
 
     /// Written by whoever opens a region; the owner may count it among what this side has mapped.
     private volatile boolean askedForGpus;
@@ -175,11 +182,12 @@ final class ShmWindows implements Windows {
                     memory,
                     owner.isOpen(memory.region(), memory.generation())
                             ? RegionExchange.Status.DENIED
-                            : RegionExchange.Status.STALE);
+                            : RegionExchange.Status.STALE,
+                    "");
         }
         Access access = region.access();
         if (!access.canRead() && !access.canWrite()) {
-            throw refusal(memory, RegionExchange.Status.DENIED);
+            throw refusal(memory, RegionExchange.Status.DENIED, "");
         }
         DeviceMemory device = region.deviceMemory();
         if (!goesInside(owner, region)) {
@@ -205,9 +213,10 @@ final class ShmWindows implements Windows {
     private int gpuPaths(boolean load) {
         askedForGpus = true;
         boolean any = load ? !Runtimes.devices().isEmpty() : Runtimes.isOpen();
+        int understood = RegionExchange.KNOWS_GPUS | RegionExchange.KNOWS_TAILS;
         return !any
-                ? RegionExchange.KNOWS_GPUS
-                : RegionExchange.KNOWS_GPUS
+                ? understood
+                : understood
                         | (endpoint.allowsGpu("cuda-cumem") ? RegionExchange.CUMEM : 0)
                         | (endpoint.allowsGpu("cuda-ipc") ? RegionExchange.IPC : 0);
     }
@@ -227,32 +236,27 @@ final class ShmWindows implements Windows {
     }
 
     private ShmWindow importGpu(RemoteMemory memory, RegionExchange.Answer answer) {
-        ExportRecord record = ExportRecord.ofBytes(answer.record());
+        ExportRecord record = ExportRecord.ofBytes(answer.tail());
         if (record == null
                 || record.size() != answer.size()
                 || (record.way() == Gpu.WAY_IPC) != (answer.path() == RegionExchange.IPC)) {
             throw new TelpherException.ProtocolViolation(
                     link.text() + ": a record of device memory that makes no sense");
         }
-        return GpuWindow.of(
-                this,
-                link,
-                memory,
-                answer.access(),
-                record,
-                Mapping.duplicate(answer.descriptor()));
+        return GpuWindow.of(this, link, memory, answer.access(), record, answer.descriptors());
     }
 
     /// Asks the owner over the socket and does what it answers, if that was asked for.
     private ShmWindow ask(RemoteMemory memory, int paths, Deadline deadline) {
         RegionExchange.Answer answer = link.exchange().ask(memory, paths, deadline);
+        boolean given = false;
         try {
             if (answer.status() == RegionExchange.Status.DEVICE
                     && (paths & RegionExchange.GPU) == 0) {
                 throw new OnDevice();
             }
             if (answer.status() != RegionExchange.Status.OK) {
-                throw refusal(memory, answer.status());
+                throw refusal(memory, answer.status(), answer.reason());
             }
             if (answer.size() < 0) {
                 throw new TelpherException.ProtocolViolation(
@@ -263,7 +267,9 @@ final class ShmWindows implements Windows {
             }
             if ((answer.path() & RegionExchange.GPU) != 0
                     && (paths & answer.path()) == answer.path()) {
-                return importGpu(memory, answer);
+                ShmWindow window = importGpu(memory, answer);
+                given = true;
+                return window;
             }
             if (answer.path() == RegionExchange.CMA && (paths & RegionExchange.CMA) != 0) {
                 return new CmaWindow(
@@ -278,7 +284,9 @@ final class ShmWindows implements Windows {
             throw new TelpherException.ProtocolViolation(
                     link.text() + ": path " + answer.path() + " was not asked for");
         } finally {
-            Mapping.closeDescriptor(answer.descriptor());
+            if (!given) {
+                UnixChannel.closeAll(answer.descriptors());
+            }
         }
     }
 
@@ -306,21 +314,34 @@ final class ShmWindows implements Windows {
                 mapping);
     }
 
+    /// @param reason as the owner says, or empty
     /// @return what a refusal means to the program
-    private TelpherException refusal(RemoteMemory memory, RegionExchange.Status status) {
+    private TelpherException refusal(
+            RemoteMemory memory, RegionExchange.Status status, String reason) {
         return switch (status) {
             case STALE -> new TelpherException.StaleRegion(memory + " was closed by its owner");
             case DENIED ->
                     new TelpherException.AccessDenied(
                             memory + ": wrong key, or its owner allows peers nothing");
-            case DEVICE ->
-                    new TelpherException.Unsupported(
-                            memory + " is memory of a GPU that its owner cannot lend");
+            case DEVICE -> {
+                if (!reason.isEmpty()) {
+                    notLent(reason);
+                }
+                yield new TelpherException.Unsupported(
+                        "%s is memory of a GPU that its owner cannot lend%s%s"
+                                .formatted(memory, reason.isEmpty() ? "" : ": ", reason));
+            }
             case NO_PATH, OK ->
                     new TelpherException.Unsupported(
                             "%s: its owner lends it neither as a file nor for cma; here %s"
                                     .formatted(memory, explain()));
         };
+    }
+
+    private synchronized void notLent(String reason) {
+        if (notLent.size() < MOST_REASONS) {
+            notLent.add(reason);
+        }
     }
 
     /// Lists a new window, unless all were closed, or its region, while it was opened.
@@ -430,7 +451,11 @@ final class ShmWindows implements Windows {
                 paths.add(window.path());
             }
         }
-        return paths.isEmpty() ? "" : "; GPUs: " + String.join(", ", paths);
+        return (paths.isEmpty() ? "" : "; GPUs: " + String.join(", ", paths))
+                + (notLent.isEmpty()
+                        ? ""
+                        : "; memory of a GPU that its owner does not lend: "
+                                + String.join("; ", notLent));
     }
 
     private static String answer(@Nullable String reason) {

@@ -5,14 +5,12 @@ import io.telpher.internal.device.Gpu;
 import io.telpher.internal.device.cuda.Stage.Done;
 import io.telpher.internal.ffi.cuda.CudaCopies;
 import io.telpher.internal.ffi.cuda.CudaStreams;
-import io.telpher.internal.ffi.linux.Processes;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.HexFormat;
 import java.util.List;
 import java.util.Random;
 
@@ -96,18 +94,8 @@ final class QueueBench {
         Process owner = child("owner", String.valueOf(way), String.valueOf(most));
         try (Gpu.Allocation from = gpu.allocate(most)) {
             fill(from.address(), most);
-            String[] words = owner.inputReader(StandardCharsets.UTF_8).readLine().split(" ");
-            int descriptor = -1;
-            if (words[1].charAt(0) != '-') {
-                int pidfd = Processes.pidfdOpen((int) owner.pid());
-                descriptor = Processes.pidfdGetfd(pidfd, Integer.parseInt(words[1]));
-                if (descriptor < 0) {
-                    System.out.println("pidfd_getfd: " + descriptor);
-                    return;
-                }
-            }
             Gpu.Import memory =
-                    gpu.open(owner.pid(), HexFormat.of().parseHex(words[0]), descriptor);
+                    Stage.open(gpu, owner, owner.inputReader(StandardCharsets.UTF_8).readLine());
             all("two processes, " + memory.path(), Way.PEER, memory.address(), from.address());
             memory.close();
         } finally {
@@ -138,7 +126,7 @@ final class QueueBench {
         CudaGpu gpu = Stage.gpu(1);
         Gpu.Allocation memory = gpu.allocate(bytes);
         Gpu.Export export = gpu.export(memory.address(), bytes, way);
-        System.out.println(HexFormat.of().formatHex(export.record()) + " " + export.descriptor());
+        System.out.println(Stage.say(export));
         Thread.sleep(600_000);
         export.close();
         memory.close();

@@ -131,6 +131,7 @@ class QueueTest {
                 SharingScenarios.class,
                 List.of(KERNELS),
                 "descriptors",
+                "descriptorsOfParts",
                 "handles",
                 "killedOwner",
                 "lies",

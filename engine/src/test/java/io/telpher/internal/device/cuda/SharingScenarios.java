@@ -13,7 +13,6 @@ import io.telpher.internal.device.Runtimes;
 import io.telpher.internal.device.cuda.Stage.Done;
 import io.telpher.internal.ffi.cuda.CudaVmm;
 import io.telpher.internal.ffi.linux.Descriptors;
-import io.telpher.internal.ffi.linux.Processes;
 import java.io.BufferedReader;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -30,6 +29,7 @@ final class SharingScenarios {
     private static final CudaGpu HERE = Stage.gpu(0);
     private static final int SIZE = 1 << 16;
     private static final int OFFSET = 4096;
+    private static final long PART = 2 << 20;
 
     private SharingScenarios() {}
 
@@ -39,7 +39,9 @@ final class SharingScenarios {
         private final Process process;
         private final BufferedReader answers;
 
-        Owner(int way) throws Exception {
+        /// @param way of the export
+        /// @param parts in how many parts the memory is mapped
+        Owner(int way, int parts) throws Exception {
             List<String> command = new ArrayList<>();
             command.add(ProcessHandle.current().info().command().orElseThrow());
             command.addAll(List.of("--enable-native-access=ALL-UNNAMED", "-XX:+UseSerialGC"));
@@ -49,7 +51,8 @@ final class SharingScenarios {
                 }
             }
             command.addAll(List.of("-cp", System.getProperty("java.class.path")));
-            command.addAll(List.of(SharingScenarios.class.getName(), "owner", "" + way));
+            command.addAll(
+                    List.of(SharingScenarios.class.getName(), "owner", "" + way, "" + parts));
             process =
                     new ProcessBuilder(command)
                             .redirectError(ProcessBuilder.Redirect.INHERIT)
@@ -68,22 +71,7 @@ final class SharingScenarios {
         }
 
         Gpu.Import open(String said) {
-            String[] words = said.split(" ");
-            int theirs = Integer.parseInt(words[1]);
-            int descriptor = -1;
-            if (theirs >= 0) {
-                int pidfd = Processes.pidfdOpen((int) process.pid());
-                descriptor = Processes.pidfdGetfd(pidfd, theirs);
-                assertThat(descriptor).isPositive();
-                int unused = Descriptors.close(pidfd);
-            }
-            try {
-                return HERE.open(process.pid(), HexFormat.of().parseHex(words[0]), descriptor);
-            } finally {
-                if (descriptor >= 0) {
-                    int unused = Descriptors.close(descriptor);
-                }
-            }
+            return Stage.open(HERE, process, said);
         }
 
         @Override
@@ -91,13 +79,14 @@ final class SharingScenarios {
             process.destroyForcibly();
         }
 
-        static void run(int way) throws Exception {
+        static void run(int way, int parts) throws Exception {
             if (way == Gpu.WAY_IPC) {
                 System.setProperty("telpher.cuda.cumem", "0");
             }
             CudaGpu gpu = Stage.gpu(1);
-            Gpu.Allocation memory = gpu.allocate(OFFSET + SIZE);
-            Gpu.Export export = say(gpu, memory, way);
+            Gpu.Allocation memory = allocate(gpu, parts);
+            long offset = offset(parts);
+            Gpu.Export export = say(gpu, memory, way, offset);
             BufferedReader lines =
                     new BufferedReader(
                             new java.io.InputStreamReader(System.in, StandardCharsets.US_ASCII));
@@ -105,24 +94,34 @@ final class SharingScenarios {
                 if (line.equals("print")) {
                     System.out.println(
                             HexFormat.of()
-                                    .formatHex(Stage.get(gpu, memory.address() + OFFSET, SIZE)));
+                                    .formatHex(Stage.get(gpu, memory.address() + offset, SIZE)));
                 } else {
                     export.close();
                     memory.close();
-                    memory = gpu.allocate(OFFSET + SIZE);
-                    export = say(gpu, memory, way);
+                    memory = allocate(gpu, parts);
+                    export = say(gpu, memory, way, offset);
                 }
             }
         }
 
-        private static Gpu.Export say(CudaGpu gpu, Gpu.Allocation memory, int way) {
-            Stage.put(gpu, memory.address(), new byte[OFFSET + SIZE]);
+        private static Gpu.Allocation allocate(CudaGpu gpu, int parts) {
+            return parts == 1
+                    ? gpu.allocate(OFFSET + SIZE)
+                    : Stage.parts(1, parts, PART, CudaVmm.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+        }
+
+        /// Of several parts the range has an end of the first and the beginning of the second.
+        private static long offset(int parts) {
+            return parts == 1 ? OFFSET : PART - OFFSET;
+        }
+
+        private static Gpu.Export say(CudaGpu gpu, Gpu.Allocation memory, int way, long offset) {
+            Stage.put(gpu, memory.address() + offset, new byte[SIZE]);
             // Twice: what the driver gave out is shared, and stays for the second.
             Gpu.Export first = gpu.export(memory.address(), 16, way);
-            Gpu.Export export = gpu.export(memory.address() + OFFSET, SIZE, way);
+            Gpu.Export export = gpu.export(memory.address() + offset, SIZE, way);
             first.close();
-            System.out.println(
-                    HexFormat.of().formatHex(export.record()) + " " + export.descriptor());
+            System.out.println(Stage.say(export));
             return export;
         }
     }
@@ -130,16 +129,21 @@ final class SharingScenarios {
     /// Bytes that are written into another process's memory are there; mappings are shared and
     /// gone with the last user; memory that was allocated anew is never taken for the old.
     static void descriptors() throws Exception {
-        share(Gpu.WAY_DESCRIPTOR, "cuda-cumem");
+        share(Gpu.WAY_DESCRIPTOR, 1, "cuda-cumem");
+    }
+
+    /// The same of memory that is mapped in parts.
+    static void descriptorsOfParts() throws Exception {
+        share(Gpu.WAY_DESCRIPTOR, 3, "cuda-cumem");
     }
 
     /// The same by CUDA IPC.
     static void handles() throws Exception {
-        share(Gpu.WAY_IPC, "cuda-ipc");
+        share(Gpu.WAY_IPC, 1, "cuda-ipc");
     }
 
-    private static void share(int way, String path) throws Exception {
-        try (Owner owner = new Owner(way);
+    private static void share(int way, int parts, String path) throws Exception {
+        try (Owner owner = new Owner(way, parts);
                 Gpu.Allocation source = HERE.allocate(SIZE)) {
             byte[] bytes = new byte[SIZE];
             String said = owner.answer();
@@ -172,7 +176,7 @@ final class SharingScenarios {
 
     /// A killed owner's memory can still be written: the jobs end, and the mapping can be closed.
     static void killedOwner() throws Exception {
-        try (Owner owner = new Owner(Gpu.WAY_DESCRIPTOR);
+        try (Owner owner = new Owner(Gpu.WAY_DESCRIPTOR, 2);
                 Gpu.Allocation source = HERE.allocate(SIZE)) {
             Gpu.Import memory = owner.open(owner.answer());
             CopyQueue queue = HERE.queue();
@@ -195,32 +199,34 @@ final class SharingScenarios {
 
     /// What a peer says is checked before anything is mapped, and what is not so is refused.
     static void lies() throws Exception {
-        try (Owner owner = new Owner(Gpu.WAY_DESCRIPTOR)) {
+        try (Owner owner = new Owner(Gpu.WAY_DESCRIPTOR, 1)) {
             String said = owner.answer();
             byte[] bytes = HexFormat.of().parseHex(said.split(" ")[0]);
-            assertThatThrownBy(() -> HERE.open(1, new byte[128], -1))
+            assertThatThrownBy(() -> HERE.open(1, new byte[128], new int[0]))
                     .isInstanceOf(TelpherException.Unsupported.class);
-            assertThatThrownBy(() -> HERE.open(1, bytes, -1))
+            assertThatThrownBy(() -> HERE.open(1, bytes, new int[0]))
                     .isInstanceOf(TelpherException.Unsupported.class)
                     .hasMessageContaining("descriptor is missing");
             int file = Descriptors.open("/dev/null", Descriptors.O_RDONLY, 0);
-            assertThatThrownBy(() -> HERE.open(1, bytes, file))
+            assertThatThrownBy(() -> HERE.open(1, bytes, new int[] {file}))
                     .isInstanceOf(TelpherException.Unsupported.class)
                     .hasMessageContaining("cannot be mapped");
             int unused = Descriptors.close(file);
             try (Gpu.Import honest = owner.open(said)) {
                 ExportRecord record = Objects.requireNonNull(ExportRecord.ofBytes(bytes));
+                ExportRecord.Part part = record.parts().getFirst();
                 byte[] larger =
                         new ExportRecord(
                                         record.way(),
                                         record.device(),
-                                        record.allocation(),
-                                        record.allocationSize() * 2,
+                                        List.of(
+                                                new ExportRecord.Part(
+                                                        part.allocation(), 2 * part.size())),
                                         record.offset(),
                                         record.size(),
                                         record.handle())
                                 .toBytes();
-                assertThatThrownBy(() -> owner.open(HexFormat.of().formatHex(larger) + " -1"))
+                assertThatThrownBy(() -> owner.open(HexFormat.of().formatHex(larger)))
                         .isInstanceOf(TelpherException.Unsupported.class);
                 assertThat(honest.size()).isEqualTo(SIZE);
             }
@@ -260,8 +266,12 @@ final class SharingScenarios {
                     .hasMessageContaining("ends after " + (2 * part - 8));
             assertThatThrownBy(() -> HERE.export(base, 2 * part, Gpu.WAY_DESCRIPTOR))
                     .isInstanceOf(TelpherException.Unsupported.class)
-                    .hasMessageContaining("several parts");
-            CudaVmm.unmap(base, 2 * part);
+                    .hasMessageContainingAll("part 1 of 2", "without that handle type");
+            assertThatThrownBy(() -> HERE.export(base, 3 * part, Gpu.WAY_DESCRIPTOR))
+                    .isInstanceOf(TelpherException.Unsupported.class)
+                    .hasMessageContaining("not all of");
+            CudaVmm.unmap(base, part);
+            CudaVmm.unmap(base + part, part);
             CudaVmm.freeAddresses(base, 3 * part);
         } finally {
             context.exit(before);
@@ -305,7 +315,7 @@ final class SharingScenarios {
     /// Runs what the arguments name, or is the other process.
     public static void main(String[] names) throws Exception {
         if (names[0].equals("owner")) {
-            Owner.run(Integer.parseInt(names[1]));
+            Owner.run(Integer.parseInt(names[1]), Integer.parseInt(names[2]));
             return;
         }
         for (String name : names) {

@@ -220,7 +220,7 @@ final class HipCheck {
             assertThatThrownBy(() -> gpu.export(memory.address(), 64, Gpu.WAY_IPC))
                     .isInstanceOf(TelpherException.Unsupported.class)
                     .hasMessageContaining("IPC is not used");
-            assertThatThrownBy(() -> gpu.open(1, new byte[128], -1))
+            assertThatThrownBy(() -> gpu.open(1, new byte[128], new int[0]))
                     .isInstanceOf(TelpherException.Unsupported.class)
                     .hasMessageContaining("IPC is not used");
             assertThatThrownBy(() -> gpu.update(memory.address(), true, 1))
