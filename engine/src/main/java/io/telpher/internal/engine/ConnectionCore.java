@@ -28,6 +28,9 @@ import org.jspecify.annotations.Nullable;
 final class ConnectionCore {
     private static final VarHandle POLLS;
 
+    /// No stamp: they count up from 0.
+    private static final long UNSETTLED = -1;
+
     static {
         try {
             POLLS = MethodHandles.lookup().findVarHandle(ConnectionCore.class, "polls", long.class);
@@ -79,8 +82,8 @@ final class ConnectionCore {
     /// A racy count.
     private int idleTurns;
 
-    /// The outbound stamp that the last full turn saw; racy, whoever sees a newer one does a full
-    /// turn.
+    /// The outbound stamp that the last full turn saw, or [#UNSETTLED]; racy, whoever sees a newer
+    /// one does a full turn.
     private long settledStamp;
 
     /// The peer said goodbye; guarded by the lock.
@@ -266,7 +269,14 @@ final class ConnectionCore {
     int poll(MemorySegment into) {
         POLLS.setOpaque(this, (long) POLLS.getOpaque(this) + 1);
         long polled = keeper.poll(into);
-        settle(LaneKeeper.frames(polled) + devices.poll() + streams.poll());
+        int others = devices.poll() + streams.poll();
+        if (LaneKeeper.noteLength(polled) >= 0 && LaneKeeper.frames(polled) == 1 && others == 0) {
+            // The thread may have an answer, which goes first: the next turn settles, be it this
+            // thread's or that of the progress thread, which sees that nobody polls any more.
+            settledStamp = UNSETTLED;
+        } else {
+            settle(LaneKeeper.frames(polled) + others);
+        }
         if (polled == 0) {
             platform.polledInVain();
         }
