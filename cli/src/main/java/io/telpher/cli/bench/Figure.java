@@ -1,12 +1,10 @@
 package io.telpher.cli.bench;
 
-import java.util.Locale;
-
 /// One line of the table of promised figures.
 ///
 /// @param name how `--figures` names it
 /// @param what what is measured, and against which peer
-/// @param bar what must be reached
+/// @param bar what must be reached, or NaN where there is only an aim
 /// @param aim what is aimed at, or NaN
 /// @param better which way is better
 /// @param unit unit of the values; `x` for a ratio to the peer
@@ -45,7 +43,7 @@ record Figure(
 
     /// @return the bar as the table shows it
     String barText() {
-        return sign() + plain(bar) + suffix();
+        return Double.isNaN(bar) ? "" : sign() + plain(bar) + suffix();
     }
 
     String aimText() {
@@ -76,7 +74,9 @@ record Figure(
         double value = spread.median();
         boolean aimed =
                 !Double.isNaN(aim) && (better == Better.HIGHER ? value >= aim : value <= aim);
-        return (aimed ? "aim reached" : reached(value) ? "reached" : "missed")
-                .toLowerCase(Locale.ROOT);
+        if (aimed) {
+            return "aim reached";
+        }
+        return Double.isNaN(bar) ? "aim missed" : reached(value) ? "reached" : "missed";
     }
 }

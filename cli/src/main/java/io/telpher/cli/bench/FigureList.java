@@ -259,7 +259,7 @@ final class FigureList {
         return new Figure(
                 name,
                 "the same write %s / memcpy in one process".formatted(Sizes.format(bytes)),
-                0.95,
+                Double.NaN,
                 1.0,
                 Better.HIGHER,
                 "x",

@@ -227,7 +227,9 @@ final class Figures {
                                             figure.name(),
                                             figure.verdict(spread),
                                             spread.isKnown() ? spread + " " + figure.unit() : "-",
-                                            "bar " + figure.barText(),
+                                            figure.barText().isEmpty()
+                                                    ? "no bar"
+                                                    : "bar " + figure.barText(),
                                             figure.aimText().isEmpty()
                                                     ? ""
                                                     : "(aim " + figure.aimText() + ")"));
@@ -235,7 +237,7 @@ final class Figures {
                             "figure " + figure.name(),
                             spread.median(),
                             figure.unit(),
-                            figure.bar());
+                            Double.isNaN(figure.bar()) ? figure.aim() : figure.bar());
                 });
     }
 }

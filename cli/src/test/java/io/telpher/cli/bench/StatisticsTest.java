@@ -37,6 +37,10 @@ class StatisticsTest {
         assertThat(rate.verdict(new Spread(0.94, 0, 1))).isEqualTo("missed");
         Figure share = figure(1, Double.NaN, Figure.Better.BELOW);
         assertThat(share.verdict(new Spread(1, 0, 1))).isEqualTo("missed");
+        Figure limit = figure(Double.NaN, 1, Figure.Better.HIGHER);
+        assertThat(limit.verdict(new Spread(0.94, 0, 1))).isEqualTo("aim missed");
+        assertThat(limit.verdict(new Spread(1, 0, 1))).isEqualTo("aim reached");
+        assertThat(limit.barText()).isEmpty();
     }
 
     private static Figure figure(double bar, double aim, Figure.Better better) {
