@@ -38,7 +38,7 @@ class RdmaVmTest {
         List<String> command = new ArrayList<>();
         command.addAll(List.of(SCRIPT.toString(), "run", "-t", "" + SECONDS));
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-        // Compiling well costs more than it saves under emulation.
+        // Compiling well costs more than it saves under emulation, and is not safe there.
         command.addAll(List.of("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-ea"));
         command.add("--enable-native-access=ALL-UNNAMED");
         command.addAll(List.of("-Dtelpher.test.path=verbs", "-Dtelpher.test.scale=0.2"));
