@@ -5,7 +5,6 @@ import io.telpher.TelpherException;
 import io.telpher.spi.Window;
 import java.util.Map;
 import java.util.Set;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
@@ -32,8 +31,8 @@ final class PeerRegion extends CopyCounts {
     /// Devices of this side that cannot reach it, and which one carries their bytes for each.
     final Map<Device, Device> intermediates = new ConcurrentHashMap<>();
 
-    /// The end of the opening of the window while that is under way, however it ends.
-    final AtomicReference<@Nullable CompletableFuture<Void>> opening = new AtomicReference<>();
+    /// The opening of the window while that is under way, however it ends.
+    final AtomicReference<WindowOpening.@Nullable Opening> opening = new AtomicReference<>();
 
     /// Whether the window was given back: its owner has closed the region.
     private final AtomicBoolean over = new AtomicBoolean();

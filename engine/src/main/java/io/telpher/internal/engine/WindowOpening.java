@@ -8,7 +8,6 @@ import io.telpher.internal.observe.Log;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.Window;
 import io.telpher.spi.Windows;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Queue;
@@ -21,11 +20,16 @@ import org.jspecify.annotations.Nullable;
 /// What blocks runs on the control executor; no thread is kept while the peer is asked, or while
 /// another one opens the same window. Thread-safe.
 final class WindowOpening {
-    /// So long an operation waits for the peer to say where its memory is. Then it goes by frames;
-    /// the question stays, and later operations have what comes of it.
+    /// So long operations wait for the peer to say where its memory is, counted from when it was
+    /// asked, and each for half of its time at most. Then they go by frames; the question stays,
+    /// and later operations have what comes of it.
     private static final long PATIENCE = 2_000_000_000;
 
-    private static final CompletableFuture<Void> OVER = CompletableFuture.completedFuture(null);
+    /// A window that is being opened.
+    ///
+    /// @param end done when it is open, or cannot be opened
+    /// @param since nanoseconds of the clock
+    record Opening(CompletableFuture<Void> end, long since) {}
 
     /// An operation that waits for windows.
     ///
@@ -71,23 +75,31 @@ final class WindowOpening {
                     then.run(); // whatever happened: the operation waits for nothing else
                 };
         return () -> {
-            List<CompletableFuture<Void>> each = new ArrayList<>();
+            List<Opening> under = new ArrayList<>();
             for (RemoteMemory memory : there) {
-                each.add(open(memory, deadline));
+                open(memory, deadline, under);
             }
             if (counter != null) {
-                each.add(open(counter.memory(), deadline));
+                open(counter.memory(), deadline, under);
             }
-            await(CompletableFuture.allOf(each.toArray(CompletableFuture<?>[]::new)), opened);
+            await(under, deadline, opened);
         };
     }
 
-    private void await(CompletableFuture<Void> all, Runnable then) {
-        if (all.isDone()) {
+    private void await(List<Opening> under, Deadline deadline, Runnable then) {
+        long now = connection.platform.nanoTime();
+        long patience = deadline.left() / 2;
+        for (Opening each : under) {
+            patience = Math.min(patience, each.since + PATIENCE - now);
+        }
+        CompletableFuture<Void> all =
+                CompletableFuture.allOf(
+                        under.stream().map(Opening::end).toArray(CompletableFuture<?>[]::new));
+        if (all.isDone() || patience <= 0) {
             then.run();
             return;
         }
-        Waiting wait = new Waiting(all, connection.platform.nanoTime() + PATIENCE);
+        Waiting wait = new Waiting(all, now + patience);
         waits.add(wait);
         CompletableFuture<Void> unused =
                 all.thenRun(
@@ -102,26 +114,29 @@ final class WindowOpening {
         for (Waiting wait : waits) {
             if (now - wait.until >= 0 && wait.all.complete(null)) {
                 connection.note(
-                        "one-sided: the peer did not say in %s where a region is; by frames until it does"
-                                .formatted(Failures.seconds(Duration.ofNanos(PATIENCE))));
+                        "one-sided: the peer did not say in time where a region is; by frames until"
+                                + " it does");
             }
         }
     }
 
-    /// @return done when the window is open, or cannot be opened
-    private CompletableFuture<Void> open(RemoteMemory memory, Deadline deadline) {
+    /// Opens a window, unless it is open or cannot be opened.
+    ///
+    /// @param under gets what is under way then
+    private void open(RemoteMemory memory, Deadline deadline, List<Opening> under) {
         PeerRegion slot = place(memory);
         if (slot == null) {
-            return OVER;
+            return;
         }
-        CompletableFuture<Void> mine = new CompletableFuture<>();
-        CompletableFuture<Void> others = slot.opening.compareAndExchange(null, mine);
+        Opening mine = new Opening(new CompletableFuture<>(), connection.platform.nanoTime());
+        Opening others = slot.opening.compareAndExchange(null, mine);
         if (others != null) {
-            return others;
+            under.add(others);
+            return;
         }
         if (slot.window != null || slot.refusal != null) {
             over(slot, mine);
-            return OVER;
+            return;
         }
         CompletableFuture<Window> opening;
         try {
@@ -143,12 +158,12 @@ final class WindowOpening {
                                 over(slot, mine);
                             }
                         });
-        return mine;
+        under.add(mine);
     }
 
-    private static void over(PeerRegion slot, CompletableFuture<Void> opening) {
+    private static void over(PeerRegion slot, Opening opening) {
         slot.opening.set(null);
-        boolean first = opening.complete(null);
+        boolean first = opening.end.complete(null);
         assert first;
     }
 

@@ -9,6 +9,7 @@ import io.telpher.MemoryRegion;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
+import io.telpher.TransferOptions;
 import io.telpher.TransferState;
 import io.telpher.internal.ffi.verbs.SendRequest;
 import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
@@ -105,7 +106,15 @@ class VerbsOpeningTest {
             assertThat(pathOf(couple.connection.write(from.slice(0, BYTES), into.remote())))
                     .isEqualTo("verbs-ring");
             assertThat(couple.connection.explain())
-                    .contains("the peer did not say in 2 s where a region is");
+                    .contains("the peer did not say in time where a region is");
+            long start = System.nanoTime();
+            for (int i = 0; i < 12; i++) {
+                assertThat(pathOf(couple.connection.write(from.slice(0, BYTES), into.remote())))
+                        .isEqualTo("verbs-ring");
+            }
+            assertThat(System.nanoTime() - start)
+                    .as("those that follow do not wait again")
+                    .isLessThan(Duration.ofSeconds(12).toNanos());
             end.countDown();
             long late = System.nanoTime() + LIMIT.toNanos();
             while (!pathOf(couple.connection.write(from.slice(0, BYTES), into.remote()))
@@ -113,6 +122,39 @@ class VerbsOpeningTest {
                 assertThat(System.nanoTime()).as("the answer is not used").isLessThan(late);
                 Thread.sleep(1);
             }
+        }
+    }
+
+    /// Time is left for the frames. A busy machine may need more for them now and then.
+    @Test
+    void aShortDeadlineIsHalfWaitedFor() {
+        VERBS.removeDevice("fake1");
+        CountDownLatch end = new CountDownLatch(1);
+        AtomicBoolean stalls = new AtomicBoolean();
+        Provider stalling =
+                Altered.provider(
+                        VERBS,
+                        "register",
+                        (usual, arguments) -> {
+                            if (stalls.get()) {
+                                assertThat(end.await(60, TimeUnit.SECONDS)).isTrue();
+                            }
+                            return usual.answer();
+                        });
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL, stalling)) {
+            assertThat(pathOf(write(couple))).isEqualTo("verbs");
+            stalls.set(true);
+            TransferOptions soon = TransferOptions.DEFAULTS.withDeadline(Duration.ofMillis(1500));
+            MemoryRegion from = couple.here.allocate(BYTES, Access.READ_WRITE);
+            TransferState state = TransferState.IDLE;
+            for (int i = 0; i < 10 && state != TransferState.DONE; i++) {
+                MemoryRegion into = couple.there.allocate(BYTES, Access.READ_WRITE);
+                Transfer write = couple.connection.write(from.slice(0, BYTES), into.remote(), soon);
+                assertThat(write.await(LIMIT)).isTrue();
+                state = write.state();
+            }
+            assertThat(state).isEqualTo(TransferState.DONE);
+            end.countDown(); // closing waits for who registers
         }
     }
 
