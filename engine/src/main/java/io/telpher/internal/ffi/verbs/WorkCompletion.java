@@ -72,6 +72,25 @@ public final class WorkCompletion {
         Raw.ALL.set(JAVA_INT, wc + IMM_DATA, Integer.reverseBytes(immediate));
     }
 
+    /// Whether a status tells of what the request asked for, not of the link.
+    public static boolean isOfRequest(int status) {
+        return switch (status) {
+            case IBV_WC_LOC_LEN_ERR,
+                    IBV_WC_LOC_PROT_ERR,
+                    IBV_WC_REM_INV_REQ_ERR,
+                    IBV_WC_REM_ACCESS_ERR,
+                    IBV_WC_REM_OP_ERR ->
+                    true;
+            default -> false;
+        };
+    }
+
+    /// How a request ended, for people.
+    public static String describe(long wc) {
+        int status = status(wc);
+        return "%s (status %d, vendor's error %d)".formatted(text(status), status, vendorError(wc));
+    }
+
     /// What a status means, in the words of `ibv_wc_status_str`.
     public static String text(int status) {
         return switch (status) {

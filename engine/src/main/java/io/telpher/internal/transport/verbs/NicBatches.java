@@ -35,6 +35,9 @@ final class NicBatches {
     private final long sges;
     private final long inlined;
 
+    /// Whose memory at the peer each request names, by its number modulo theirs.
+    private final @Nullable VerbsWindow[] windows = new VerbsWindow[REQUESTS];
+
     // By a batch's number modulo theirs. A batch whose work wants nothing of it any more has none.
     private final @Nullable NicWork[] works = new NicWork[BATCHES];
     private final long[] firstRequests = new long[BATCHES];
@@ -129,6 +132,7 @@ final class NicBatches {
             SendRequest.set(wr, end, SendRequest.IBV_WR_RDMA_READ, 0, sge, 1);
             SendRequest.remote(wr, behind.remoteAddress(), behind.remoteKey());
             SendRequest.next(last, wr);
+            windows[(int) ((endRequest + count) % REQUESTS)] = null;
             last = wr;
             count++;
         }
@@ -164,7 +168,21 @@ final class NicBatches {
         int opcode = work.read ? SendRequest.IBV_WR_RDMA_READ : SendRequest.IBV_WR_RDMA_WRITE;
         SendRequest.set(wr, end, opcode, carried ? SendRequest.IBV_SEND_INLINE : 0, sge, 1);
         SendRequest.remote(wr, work.remoteAddress(), work.remoteKey());
+        windows[(int) (number % REQUESTS)] = work.window();
         return true;
+    }
+
+    /// @return whether a region that the batch names was closed at the peer: its keys may be those
+    ///     of another one by now
+    boolean isStale(long batch) {
+        int place = place(batch);
+        for (int i = 0; i < lengths[place]; i++) {
+            VerbsWindow window = windows[(int) ((firstRequests[place] + i) % REQUESTS)];
+            if (window != null && window.isClosed()) {
+                return true;
+            }
+        }
+        return false;
     }
 
     /// Nobody wants a batch any more; its place stays taken until [#removeFirst].

@@ -254,19 +254,13 @@ final class NicQueue {
             }
             passDisowned();
         } else {
-            String reason =
-                    "%s (status %d, vendor's error %d)"
-                            .formatted(
-                                    WorkCompletion.text(status),
-                                    status,
-                                    WorkCompletion.vendorError(wc));
-            failed(batch, status, reason);
+            failed(batch, status, WorkCompletion.describe(wc));
         }
     }
 
     /// The first batch that did not succeed; those behind it have not been carried out.
     private void failed(long batch, int status, String reason) {
-        if (isOfRequest(status)) {
+        if (WorkCompletion.isOfRequest(status)) {
             unanswered = false;
             NicWork work = batches.work(batch);
             if (work != null) {
@@ -282,19 +276,6 @@ final class NicQueue {
         } else {
             giveUp(reason);
         }
-    }
-
-    /// Whether a status tells of what a request asked for, not of the link.
-    private static boolean isOfRequest(int status) {
-        return switch (status) {
-            case WorkCompletion.IBV_WC_LOC_LEN_ERR,
-                    WorkCompletion.IBV_WC_LOC_PROT_ERR,
-                    WorkCompletion.IBV_WC_REM_INV_REQ_ERR,
-                    WorkCompletion.IBV_WC_REM_ACCESS_ERR,
-                    WorkCompletion.IBV_WC_REM_OP_ERR ->
-                    true;
-            default -> false;
-        };
     }
 
     /// The oldest batch is over.
@@ -391,6 +372,18 @@ final class NicQueue {
         }
     }
 
+    /// Work into or from regions that the peer has closed since: it fails, since posted again it
+    /// might meet another region that has got the key.
+    private void failStale() {
+        for (long batch = batches.first(); batch < batches.end(); batch++) {
+            NicWork work = batches.work(batch);
+            if (work != null && batches.isStale(batch)) {
+                work.fail(End.STALE, null);
+                leave(work);
+            }
+        }
+    }
+
     /// The peer has ended its half of the queue pair: nothing of it arrives there any more.
     private void dropFailed() {
         for (long batch = batches.first(); batch < batches.end(); batch++) {
@@ -429,6 +422,7 @@ final class NicQueue {
             state = State.READY;
             try {
                 List<WorkQueue.Source> none = new ArrayList<>(); // the others are told below
+                failStale();
                 dropFailed();
                 passDisowned();
                 repost(fresh);

@@ -188,6 +188,11 @@ final class NicWork implements WorkQueue.Work {
 
     // --- the range that was cut last ------------------------------------------------------------
 
+    /// @return the peer's memory that it is in
+    VerbsWindow window() {
+        return there();
+    }
+
     long localAddress() {
         return here().address() + localOffset - range;
     }

@@ -23,6 +23,7 @@ import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.extension.ExtendWith;
@@ -173,6 +174,47 @@ class VerbsRecoveryTest {
             assertDone(regions.write(couple));
             regions.assertSame();
             assertThat(couple.connection.explain()).contains("OutOfMemoryError: of the test");
+        }
+    }
+
+    /// Its keys may be another region's by then, so it is not posted again.
+    @Test
+    void whatIsToBePostedAgainLeavesClosedRegionsAlone() {
+        VERBS.removeDevice("fake1");
+        Gate gate = new Gate();
+        AtomicInteger made = new AtomicInteger();
+        Provider counting =
+                Altered.provider(
+                        VERBS,
+                        "createQp",
+                        (usual, arguments) -> {
+                            made.incrementAndGet();
+                            return usual.answer();
+                        });
+        try (Couple couple =
+                new Couple(VerbsFaultsTest.ALL, counting, gate.before("readyToReceive"))) {
+            Regions regions = Regions.of(couple, BYTES).opened(couple);
+            Regions closing = Regions.of(couple, BYTES).opened(couple);
+            gate.close();
+            VERBS.failNextRequest(
+                    SendRequest.IBV_WR_RDMA_WRITE, WorkCompletion.IBV_WC_REM_ACCESS_ERR);
+            VERBS.holdOneSided(true); // until all are under way
+            Transfer refused = regions.write(couple);
+            Transfer stale = closing.write(couple);
+            Transfer other = regions.write(couple);
+            VERBS.holdOneSided(false);
+            gate.awaitReached();
+            closing.there().close();
+            int before = made.get();
+            gate.open();
+            assertThat(ended(stale).error()).isInstanceOf(TelpherException.StaleRegion.class);
+            assertThat(ended(refused).error()).hasMessageContaining("remote access error");
+            assertByNic(other);
+            assertThat(made).as("queue pairs that were made").hasValue(before);
+            assertAllLanesLive(couple);
+        } finally {
+            VERBS.holdOneSided(false);
+            gate.open();
         }
     }
 
