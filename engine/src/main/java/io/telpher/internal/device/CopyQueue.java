@@ -1,5 +1,7 @@
 package io.telpher.internal.device;
 
+import org.jspecify.annotations.Nullable;
+
 /// Copies that one GPU makes in the background, and the counters that follow them. Thread-safe.
 ///
 /// A *job* is any number of copies and then any number of counter updates, which become visible
@@ -59,7 +61,7 @@ public interface CopyQueue {
         ///
         /// @param failure null, or the driver's error: then any part of the bytes may have been
         ///     copied
-        void ended(@org.jspecify.annotations.Nullable String failure);
+        void ended(@Nullable String failure);
     }
 
     /// Launches what waits and tells of the jobs that have ended. Never blocks; a thread that
@@ -70,4 +72,12 @@ public interface CopyQueue {
 
     /// @return whether no job is under way or waiting
     boolean isIdle();
+
+    /// What has ended everything that this GPU does for this process, now and later. Nobody knows
+    /// then whether copies have ended whose jobs have: some bytes may still be read or written.
+    ///
+    /// @return null while it works
+    default @Nullable String lost() {
+        return null;
+    }
 }

@@ -197,7 +197,7 @@ final class Agent {
     }
 
     private boolean isLate() {
-        return queue.broken() != null || System.nanoTime() - askedAt > ASK_NANOS;
+        return queue.lost() != null || System.nanoTime() - askedAt > ASK_NANOS;
     }
 
     /// Looks after a command that takes long: whether the device is lost, or the kernel not

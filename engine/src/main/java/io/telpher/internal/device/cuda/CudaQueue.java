@@ -40,6 +40,12 @@ final class CudaQueue implements CopyQueue {
     private final PinnedPool pool;
     private final PinnedPool.Block flags;
     private final long arrived;
+
+    /// Held while this device becomes an intermediate: whatever the driver waits for then, jobs do
+    /// not.
+    private final ReentrantLock becoming = new ReentrantLock();
+
+    /// Launches that have a flag. By whoever makes the queue, then under `becoming`.
     private int made;
 
     private final @Nullable KernelLane kernels;
@@ -48,7 +54,7 @@ final class CudaQueue implements CopyQueue {
     private final EngineLane engines;
     private final EngineLane hostEngines;
 
-    /// Made under the lock, when this device becomes an intermediate.
+    /// Made when this device becomes an intermediate.
     private volatile @Nullable EngineLane via;
 
     /// Why there are no kernels; empty where there are.
@@ -99,7 +105,7 @@ final class CudaQueue implements CopyQueue {
                                 loaded,
                                 tuning.kernelWindow(),
                                 held.streams(tuning.kernelWindow(), priority));
-                lane.warmUp(newLaunch(first));
+                lane.warmUp(newLaunch(pool, first));
             } catch (TelpherException.Unsupported | TelpherException.NativeFailure e) {
                 loaded = null;
                 lane = null;
@@ -136,7 +142,7 @@ final class CudaQueue implements CopyQueue {
 
     /// See [io.telpher.internal.device.Gpu#becomeIntermediate].
     void becomeIntermediate() {
-        lock.lock();
+        becoming.lock();
         try {
             String lost = broken;
             if (lost != null) {
@@ -165,7 +171,7 @@ final class CudaQueue implements CopyQueue {
                 context.exit(before);
             }
         } finally {
-            lock.unlock();
+            becoming.unlock();
         }
     }
 
@@ -173,7 +179,8 @@ final class CudaQueue implements CopyQueue {
         System.getLogger("io.telpher.cuda").log(System.Logger.Level.DEBUG, message);
     }
 
-    Launch newLaunch(long stream) {
+    /// @param pool has its tables
+    Launch newLaunch(PinnedPool pool, long stream) {
         long offset = LINE * made++;
         return new Launch(pool, flags.address() + offset, arrived + offset, stream);
     }
@@ -186,11 +193,16 @@ final class CudaQueue implements CopyQueue {
         return held;
     }
 
+    PinnedPool pool() {
+        return pool;
+    }
+
     Tuning tuning() {
         return tuning;
     }
 
-    @Nullable String broken() {
+    @Override
+    public @Nullable String lost() {
         return broken;
     }
 
@@ -330,10 +342,20 @@ final class CudaQueue implements CopyQueue {
                 return false;
             }
             launch.askedAt = now;
-            int result = query(launch.stream);
-            if (result == 0 && (launch.unflagged || launch.isRaised())) {
-                launch.over = true;
-                return true;
+            boolean issuing = launch.issuing;
+            int result = issuing || launch.straggler == 0 ? 0 : query(launch.straggler);
+            if (result == 0) {
+                if (!issuing) {
+                    launch.straggler = 0;
+                }
+                result = query(launch.stream);
+                if (result == 0 && issuing) {
+                    return false;
+                }
+                if (result == 0 && (launch.unflagged || launch.isRaised())) {
+                    launch.over = true;
+                    return true;
+                }
             }
             if (result != 0 && !CudaError.isEnd(result)) {
                 return false;

@@ -18,28 +18,45 @@ final class DirectLane extends EngineLane {
     private int halves = -1;
 
     DirectLane(CudaQueue queue, @Nullable Kernels kernels, long[] streams) {
-        super(queue, kernels, streams);
+        super(queue, kernels, queue.tuning().engineWindow(), queue.pool(), streams);
         this.streams = streams;
         this.events = new long[streams.length];
         Arrays.setAll(events, i -> queue.held().event());
     }
 
     @Override
-    void copy(Launch launch, int piece) {
+    void issue(Launch launch) {
+        for (int job = 0; job < launch.jobs(); job++) {
+            begin(launch, job);
+            for (int i = launch.pieceBegin(job);
+                    i < launch.pieceEnd(job) && !launch.failed(job);
+                    i++) {
+                try {
+                    copy(launch, i);
+                } catch (TelpherException.NativeFailure e) {
+                    refused(launch, job, e);
+                }
+            }
+        }
+        join(launch);
+        end(launch);
+    }
+
+    private void copy(Launch launch, int piece) {
         long to = launch.to(piece);
         long from = launch.from(piece);
         long bytes = launch.length(piece);
         long splitBytes = queue.tuning().splitBytes();
         int second = splitBytes > 0 && bytes >= splitBytes ? second(launch.stream) : -1;
         if (second < 0) {
-            copy(to, from, bytes, launch.stream);
+            copy(launch, to, from, bytes, launch.stream);
             return;
         }
         long half = bytes / 2 & -4096;
-        copy(to + half, from + half, bytes - half, streams[second]);
+        copy(launch, to + half, from + half, bytes - half, streams[second]);
         halves = second;
         if (half > 0) {
-            copy(to, from, half, launch.stream);
+            copy(launch, to, from, half, launch.stream);
         }
     }
 
@@ -53,8 +70,8 @@ final class DirectLane extends EngineLane {
         return -1;
     }
 
-    @Override
-    void join(Launch launch) {
+    /// Lets the launch's stream wait for the halves on the other one.
+    private void join(Launch launch) {
         int second = halves;
         halves = -1;
         if (second < 0) {
@@ -66,8 +83,7 @@ final class DirectLane extends EngineLane {
         } catch (TelpherException.NativeFailure e) {
             queue.note(e);
             launch.failAll(CudaQueue.message(e));
-            // Nothing but this tells when the halves have ended.
-            settle(streams[second]);
+            launch.straggler = streams[second];
         }
     }
 }

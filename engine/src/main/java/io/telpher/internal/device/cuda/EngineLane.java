@@ -9,52 +9,38 @@ import org.jspecify.annotations.Nullable;
 /// Launches whose copies copy engines make. Updates go by a kernel, behind the copies; where there
 /// are no kernels a stream can set a word, but not add to one.
 abstract class EngineLane extends Lane {
-    private static final int FLAGS = CudaStreams.CU_STREAM_WRITE_VALUE_DEFAULT;
+    static final int FLAGS = CudaStreams.CU_STREAM_WRITE_VALUE_DEFAULT;
 
     private final @Nullable Kernels kernels;
 
-    /// Whether something of the launch that goes out is under way.
-    private boolean started;
-
-    EngineLane(CudaQueue queue, @Nullable Kernels kernels, long[] streams) {
-        super(queue, queue.tuning().engineWindow(), streams);
+    EngineLane(
+            CudaQueue queue,
+            @Nullable Kernels kernels,
+            int window,
+            PinnedPool pool,
+            long[] streams) {
+        super(queue, window, pool, streams);
         this.kernels = kernels;
     }
 
-    /// Starts the copies of a piece; says [#started] of each.
-    ///
-    /// @throws TelpherException.NativeFailure when the driver refuses one; what was started goes on
-    abstract void copy(Launch launch, int piece);
-
-    /// All pieces are started: lets the launch's stream wait for what runs on others.
-    abstract void join(Launch launch);
-
-    /// Starts a copy.
-    final void copy(long to, long from, long bytes, long stream) {
+    /// Starts a copy of a launch, all of whose work its own stream waits for unless it gets a
+    /// [Launch#straggler].
+    final void copy(Launch launch, long to, long from, long bytes, long stream) {
         CudaCopies.copy(to, from, bytes, stream);
-        started = true;
+        launch.started = true;
     }
 
-    @Override
-    void issue(Launch launch) {
-        started = false;
-        for (int job = 0; job < launch.jobs(); job++) {
-            if (kernels == null && !launch.failed(job) && hasAdds(launch, job)) {
-                launch.fail(job, queue.withoutKernels());
-            }
-            for (int i = launch.pieceBegin(job);
-                    i < launch.pieceEnd(job) && !launch.failed(job);
-                    i++) {
-                try {
-                    copy(launch, i);
-                } catch (TelpherException.NativeFailure e) {
-                    queue.note(e);
-                    launch.fail(job, CudaQueue.message(e));
-                }
-            }
+    /// Begins a job: fails what cannot be done without kernels.
+    final void begin(Launch launch, int job) {
+        if (kernels == null && !launch.failed(job) && hasAdds(launch, job)) {
+            launch.fail(job, queue.withoutKernels());
         }
-        join(launch);
-        end(launch);
+    }
+
+    /// The driver has refused something of a job. What was started goes on.
+    final void refused(Launch launch, int job, TelpherException.NativeFailure e) {
+        queue.note(e);
+        launch.fail(job, CudaQueue.message(e));
     }
 
     private static boolean hasAdds(Launch launch, int job) {
@@ -66,17 +52,8 @@ abstract class EngineLane extends Lane {
         return false;
     }
 
-    /// Waits on the spot; for what cannot be told otherwise.
-    final void settle(long stream) {
-        try {
-            CudaStreams.synchronize(stream);
-        } catch (TelpherException.NativeFailure e) {
-            queue.note(e);
-        }
-    }
-
-    /// Updates, then the flag.
-    private void end(Launch launch) {
+    /// All copies are started, and the launch's stream waits for them: updates, then the flag.
+    final void end(Launch launch) {
         launch.dropFailedUpdates();
         if (launch.updates() > 0 && kernels != null) {
             try {
@@ -92,7 +69,7 @@ abstract class EngineLane extends Lane {
                 set(launch, job);
             }
         }
-        if (!started) {
+        if (!launch.started) {
             launch.over = true;
             return;
         }
@@ -118,11 +95,10 @@ abstract class EngineLane extends Lane {
             for (int i = launch.updateBegin(job); i < launch.updateEnd(job); i++) {
                 CudaStreams.writeValue64(
                         launch.stream, launch.updateAddress(i), launch.updateValue(i), FLAGS);
-                started = true;
+                launch.started = true;
             }
         } catch (TelpherException.NativeFailure e) {
-            queue.note(e);
-            launch.fail(job, CudaQueue.message(e));
+            refused(launch, job, e);
         }
     }
 }

@@ -15,7 +15,7 @@ final class KernelLane extends Lane {
     private final Kernels kernels;
 
     KernelLane(CudaQueue queue, Kernels kernels, int window, long[] streams) {
-        super(queue, window, streams);
+        super(queue, window, queue.pool(), streams);
         this.kernels = kernels;
     }
 

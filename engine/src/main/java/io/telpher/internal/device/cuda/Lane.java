@@ -25,20 +25,24 @@ abstract class Lane {
     /// For tests: how many ever went out.
     private final AtomicLong launched = new AtomicLong();
 
+    /// @param pool has the tables of the launches
     /// @param streams on which the launches run in turn
-    Lane(CudaQueue queue, int window, long[] streams) {
+    Lane(CudaQueue queue, int window, PinnedPool pool, long[] streams) {
         this.queue = queue;
         this.window = window;
         // One gathers and one is told beside those that fly.
         this.launches = new Launch[window + MORE + 2];
         for (int i = 0; i < launches.length; i++) {
-            launches[i] = queue.newLaunch(streams[i % streams.length]);
+            launches[i] = queue.newLaunch(pool, streams[i % streams.length]);
         }
     }
 
     /// Starts the work; the context is current. What fails is noted in the launch: with all jobs
     /// failed and nothing under way, `over` is set.
     abstract void issue(Launch launch);
+
+    /// A launch is over, whatever became of it.
+    void forget(Launch launch) {}
 
     /// Where jobs are gathered.
     Launch gathering() {
@@ -79,7 +83,7 @@ abstract class Lane {
         next.launchedAt = System.nanoTime();
         next.askedAt = next.launchedAt;
         next.nextSequence();
-        String broken = queue.broken();
+        String broken = queue.lost();
         if (broken != null) {
             next.failAll(broken);
             next.over = true;
@@ -127,6 +131,7 @@ abstract class Lane {
             try {
                 launch.state = Launch.ENDING;
                 flying.decrementAndGet();
+                forget(launch);
                 letOut();
             } finally {
                 queue.unlock();

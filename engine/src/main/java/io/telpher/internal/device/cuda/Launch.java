@@ -52,7 +52,7 @@ final class Launch {
     private static final int PIECE = 32;
     private static final long FIRST_BYTES = 8192;
 
-    private static final VarHandle LONG = JAVA_LONG.varHandle();
+    static final VarHandle LONG = JAVA_LONG.varHandle();
 
     private final PinnedPool pool;
 
@@ -65,7 +65,7 @@ final class Launch {
     /// A word in device memory with which the blocks of its kernel count themselves.
     private final long arrived;
 
-    private final KernelArguments arguments = new KernelArguments(Arena.global(), 1);
+    private final KernelArguments arguments = new KernelArguments(Arena.ofAuto(), 1);
     private PinnedPool.Block table;
     private PinnedPool.@Nullable Block index;
     private PinnedPool.@Nullable Block manyUpdates;
@@ -91,8 +91,17 @@ final class Launch {
     long launchedAt;
     long askedAt;
 
+    /// Whether its lane has not given all of it to the driver yet.
+    volatile boolean issuing;
+
+    /// Whether anything of it was given to the driver.
+    boolean started;
+
     /// Whether the flag will not be raised though work is under way: only the stream knows.
     boolean unflagged;
+
+    /// Another stream that has work of it which the flag does not wait for, or 0.
+    volatile long straggler;
 
     /// Whether nothing of it is under way, whatever the flag says. Read by [#isOver] of any
     /// thread that holds the lock or polls.
@@ -392,7 +401,7 @@ final class Launch {
     }
 
     boolean isOver() {
-        return over || isRaised();
+        return over || (straggler == 0 && isRaised());
     }
 
     /// Tells the owners; then forgets them.
@@ -426,7 +435,10 @@ final class Launch {
         updates = 0;
         adds = 0;
         jobs = 0;
+        issuing = false;
+        started = false;
         unflagged = false;
+        straggler = 0;
         over = false;
     }
 }

@@ -245,6 +245,38 @@ final class FaultScenarios {
         }
     }
 
+    /// The driver is given no more than it takes without blocking, whatever is asked for.
+    static void boundedChunks() {
+        CudaGpu through = Stage.gpu(1);
+        through.becomeIntermediate();
+        int pieces = 400;
+        int size = 64;
+        byte[] bytes = new byte[pieces * size];
+        new Random(6).nextBytes(bytes);
+        try (Gpu.Allocation source = HERE.allocate(bytes.length);
+                Gpu.Allocation target = HERE.allocate(bytes.length)) {
+            Stage.put(HERE, source.address(), bytes);
+            long from = Stage.reach(through, HERE, source, bytes.length);
+            long to = Stage.reach(through, HERE, target, bytes.length);
+            CopyQueue queue = through.queue();
+            FakeGpu.setDelay(200);
+            int unused = FakeGpu.mostCopies();
+            Done[] jobs = {new Done(), new Done()};
+            for (int job = 0; job < jobs.length; job++) {
+                queue.begin(Way.VIA, pieces / 2, bytes.length / 2);
+                for (int i = job; i < pieces; i += 2) { // every other one, so that none is joined
+                    queue.copy(to + (long) i * size, from + (long) i * size, size);
+                }
+                queue.end(jobs[job]);
+            }
+            Stage.await(queue, jobs);
+            FakeGpu.setDelay(0);
+            assertThat(jobs).allMatch(job -> job.failure == null);
+            assertThat(FakeGpu.mostCopies()).as("two for each chunk").isLessThanOrEqualTo(2 * 64);
+            assertThat(Stage.get(HERE, target.address(), bytes.length)).isEqualTo(bytes);
+        }
+    }
+
     /// An allocation that fails half-way leaves nothing behind.
     static void refusedAllocation() {
         try (Gpu.Allocation memory = memory()) {

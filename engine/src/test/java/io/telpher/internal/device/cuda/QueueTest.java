@@ -103,6 +103,7 @@ class QueueTest {
                 "refusedQuery",
                 "refusedIntermediate",
                 "refusedLeg",
+                "boundedChunks",
                 "lostContext");
     }
 
