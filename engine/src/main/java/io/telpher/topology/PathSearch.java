@@ -63,8 +63,9 @@ final class PathSearch {
         }
     }
 
+    /// @param relays whether another GPU may be in the middle
     /// @return the way between two nodes over links; null when there is none
-    @Nullable TopologyPath find(Node from, Node to) {
+    @Nullable TopologyPath find(Node from, Node to, boolean relays) {
         check(from);
         check(to);
         if (from.equals(to)) {
@@ -73,7 +74,7 @@ final class PathSearch {
         for (PathType type : PathType.values()) {
             TopologyPath path =
                     switch (type) {
-                        case NVB -> throughGpu(from, to);
+                        case NVB -> relays ? throughGpu(from, to) : null;
                         case P2C -> chipToChip(from, to);
                         case PXN -> relayed(from, to);
                         case NET, DIS -> null;

@@ -148,7 +148,19 @@ public final class Topology {
     ///
     /// @throws IllegalArgumentException when one of them is not a node of this topology
     public TopologyPath path(Node from, Node to) {
-        TopologyPath path = search.find(from, to);
+        return path(from, to, true);
+    }
+
+    /// Finds the best path that a copy by one of two GPUs takes: as [#path], but never of type NVB,
+    /// which takes a third GPU.
+    ///
+    /// @throws IllegalArgumentException when one of them is not a node of this topology
+    public TopologyPath directPath(Node from, Node to) {
+        return path(from, to, false);
+    }
+
+    private TopologyPath path(Node from, Node to, boolean relays) {
+        TopologyPath path = search.find(from, to, relays);
         if (path != null) {
             return path;
         }
@@ -205,7 +217,7 @@ public final class Topology {
     }
 
     private @Nullable TopologyPath find(Node from, Node to) {
-        return search.find(from, to);
+        return search.find(from, to, true);
     }
 
     private static int compare(TopologyPath one, TopologyPath other) {

@@ -57,6 +57,12 @@ class PathPropertiesTest {
                 if (there.type().compareTo(PathType.NET) < 0) {
                     followsLinks(machine, there, pair);
                 }
+                TopologyPath direct = machine.directPath(one, other);
+                if (there.type() == PathType.NVB) {
+                    assertThat(direct.type()).as(pair).isGreaterThan(PathType.NVB);
+                } else {
+                    assertThat(direct).as(pair).isEqualTo(there);
+                }
             }
         }
     }

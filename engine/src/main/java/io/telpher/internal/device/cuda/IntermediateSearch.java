@@ -3,9 +3,7 @@ package io.telpher.internal.device.cuda;
 import io.telpher.Device;
 import io.telpher.internal.device.Intermediates;
 import io.telpher.topology.Gpu;
-import io.telpher.topology.PathType;
 import io.telpher.topology.Topology;
-import io.telpher.topology.TopologyPath;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
@@ -79,23 +77,25 @@ record IntermediateSearch(
                         : String.join("; ", reasons));
     }
 
-    /// The one in the middle makes both copies: that the ends reach it does not matter.
+    /// The one in the middle makes both copies; but a trial has pairs copy in both directions, so
+    /// that those that reach each other in one alone are never trusted.
     private @Nullable String refusal(UUID one, UUID through, UUID other) {
         String refused = limit.refuses(one, through, other);
-        refused = refused == null ? unreachable.apply(through, one) : refused;
-        return refused == null ? unreachable.apply(through, other) : refused;
+        for (UUID end : List.of(one, other)) {
+            refused = refused == null ? unreachable.apply(through, end) : refused;
+            refused = refused == null ? unreachable.apply(end, through) : refused;
+        }
+        return refused;
     }
 
-    /// @return GB/s between two devices; 0 where the topology does not know, or knows a path
-    ///     through a further GPU alone, which their copies do not take
+    /// @return GB/s between two devices; 0 where the topology does not know
     private static double rate(Topology machine, UUID one, UUID other) {
         Gpu from = PeerLimit.find(machine, one);
         Gpu to = PeerLimit.find(machine, other);
         if (from == null || to == null) {
             return 0;
         }
-        TopologyPath path = machine.path(from, to);
-        return path.type() == PathType.NVB ? 0 : path.bandwidth();
+        return machine.directPath(from, to).bandwidth();
     }
 
     /// @return GB/s between a device and its host's memory; without end where the topology does not

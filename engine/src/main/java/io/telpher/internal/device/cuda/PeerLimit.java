@@ -87,7 +87,7 @@ record PeerLimit(String setting, @Nullable PathType most, Supplier<Topology> mac
             return "%s, and the topology does not know how %s and %s are connected"
                     .formatted(setting, one, other);
         }
-        PathType type = here.path(first, second).type();
+        PathType type = here.directPath(first, second).type();
         return type.compareTo(allowed) <= 0
                 ? null
                 : "%s, and GPU %s and %s are connected by %s (%s)"

@@ -124,14 +124,14 @@ class IntermediateSearchTest {
         assertThat(find(third, 0, 2, true, Map.of()).devices()).first().isEqualTo(device(1));
     }
 
-    /// The one in the middle copies: it must reach both ends, not they it.
+    /// The one in the middle copies; but pairs are trusted after copies in both directions only.
     @Test
-    void itReachesBothEnds() {
+    void itReachesBothEndsAndTheyIt() {
         assertThat(find(0, 2, false, Map.of(), "1-2").devices()).containsExactly(device(3));
         assertThat(find(0, 2, false, Map.of(), "1-2").reason()).contains("1-2 is refused");
         assertThat(find(0, 2, false, Map.of(), "1-0", "3-0").devices()).isEmpty();
-        assertThat(find(0, 2, false, Map.of(), "0-1", "2-1").devices())
-                .containsExactly(device(1), device(3));
+        assertThat(find(0, 2, false, Map.of(), "0-1").devices()).containsExactly(device(3));
+        assertThat(find(0, 2, false, Map.of(), "0-1", "2-3").devices()).isEmpty();
     }
 
     /// NCCL takes such a path for one of type NVB, which comes after NVL.
@@ -146,5 +146,22 @@ class IntermediateSearchTest {
                 .containsExactly(device(1), device(3));
         assertThat(find(0, 2, true, Map.of("NCCL_P2P_LEVEL", "PHB")).devices()).hasSize(3);
         assertThat(find(0, 2, true, Map.of("NCCL_P2P_DISABLE", "1")).devices()).isEmpty();
+    }
+
+    /// NVLink joins GPUs 0 and 2 through others only: copies between the two take PCIe.
+    @Test
+    void levelsCountTheWayThatCopiesTake() {
+        for (String level : List.of("NVB", "PIX", "PHB")) {
+            PeerLimit limit =
+                    PeerLimit.of(
+                            Map.of("NCCL_P2P_LEVEL", level)::get, () -> Topology.fromXml(MACHINE));
+            assertThat(limit.refuses(uuid(0), uuid(1))).isNull();
+            String refused = limit.refuses(uuid(0), uuid(2));
+            if (level.equals("PHB")) {
+                assertThat(refused).isNull();
+            } else {
+                assertThat(refused).contains("NCCL_P2P_LEVEL=" + level, "connected by PHB");
+            }
+        }
     }
 }
