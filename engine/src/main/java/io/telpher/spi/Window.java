@@ -82,6 +82,12 @@ public interface Window extends AutoCloseable {
         return null;
     }
 
+    /// @return whether its owner's options let no device copy by this path on its own behalf, but
+    ///     only one that carries bytes between two others
+    default boolean onlyThroughAnother() {
+        return false;
+    }
+
     /// Makes a device of this process able to copy from and to the region. Blocks, on the control
     /// executor.
     ///

@@ -158,6 +158,44 @@ class GpuViaTest {
         }
     }
 
+    /// The owner's options count too: its memory is within reach, on the same GPU.
+    @ParameterizedTest
+    @CsvSource({"false", "true"})
+    void theOwnerMayLeaveOutTheDirectPath(boolean inOneProcess) {
+        List<String> ours = List.of(VIA, "cuda-direct", "cuda-cumem", "self", "mapped", "shm-ring");
+        List<String> theirs = List.of(VIA, "self", "mapped", "shm-ring");
+        Participant here = new Participant();
+        try (here;
+                Peer there =
+                        inOneProcess
+                                ? new LocalPeer()
+                                : PeerProcess.start(FakeGpu.jvmArguments(), APART)) {
+            here.open(options -> options.withTransports(List.of("shm")).withPaths(ours));
+            there.tell(
+                    self ->
+                            self.open(
+                                    options ->
+                                            options.withTransports(List.of("shm"))
+                                                    .withPaths(theirs)));
+            there.acceptFrom(here);
+            here.keep("gpu", GpuProbeTest.allocate(here, 0, SMALL), Participant.arena());
+            byte[] target =
+                    there.run(
+                            self ->
+                                    self.keep(
+                                                    "gpu",
+                                                    GpuProbeTest.allocate(self, 0, SMALL),
+                                                    Participant.arena())
+                                            .remote()
+                                            .toBytes());
+            here.fill("gpu", 0, SMALL, 3);
+            Outcome write = here.write("gpu", 0, SMALL, RemoteMemory.ofBytes(target));
+            assertThat(write.assertDone(SMALL).path()).isEqualTo(VIA);
+            there.check("gpu", 0, SMALL, 3);
+            assertThat(here.connection().explain()).contains("option 'paths' of the peer");
+        }
+    }
+
     /// On either leg: what the one in between does not carry goes by frames, now and later.
     @ParameterizedTest
     @CsvSource({"cuMemcpyAsync:1:2", "cuMemcpyAsync:2:2"})

@@ -88,7 +88,7 @@ final class DeviceCopies {
             if (window == null
                     || of == null
                     || (other != null && !other.equals(of))
-                    || !windows.reach.allows(window.path())) {
+                    || !windows.reach.mayCopyBy(window)) {
                 return here;
             }
             other = of;
@@ -216,7 +216,7 @@ final class DeviceCopies {
                     if (windows.refuses(memory, by)) {
                         return give(job, Direct.NO_WINDOW);
                     }
-                    if (!windows.reach.allows(window.path())) {
+                    if (!windows.reach.mayCopyBy(window)) {
                         return give(job, Direct.NOT_OPEN);
                     }
                 }

@@ -71,7 +71,7 @@ final class DeviceReach {
 
     private void findWay(PeerRegion slot, Window window, Device by, @Nullable Device own) {
         Device of = window.device();
-        if (of != null && allows(window.path()) && isBeingTried(slot, window.path(), by, by, of)) {
+        if (of != null && mayCopyBy(window) && isBeingTried(slot, window.path(), by, by, of)) {
             return;
         }
         String refusal = reach(window, by, of);
@@ -91,8 +91,10 @@ final class DeviceReach {
     private @Nullable String reach(Window window, Device by, @Nullable Device of) {
         try {
             if (of != null) {
-                if (!allows(window.path())) {
-                    return "not among the option 'paths'";
+                if (!mayCopyBy(window)) {
+                    return allows(window.path())
+                            ? "not among the option 'paths' of the peer"
+                            : "not among the option 'paths'";
                 }
                 String bad = trial(window.path(), by, of);
                 if (bad != null) {
@@ -236,3 +238,8 @@ final class DeviceReach {
         return connection.endpoint().options().paths().contains(path);
     }
 }
+    /// Whether both sides' options let a device copy by a window's path on its own behalf.
+    boolean mayCopyBy(Window window) {
+        return allows(window.path()) && !window.onlyThroughAnother();
+    }
+

@@ -25,6 +25,7 @@ final class GpuWindow extends ShmWindow {
     private final ShmLink link;
     private final RemoteMemory memory;
     private final Device device;
+    private final boolean onlyThroughAnother;
 
     /// The owner's region when it lives in this process, else null.
     private final @Nullable LocalRegion own;
@@ -47,6 +48,7 @@ final class GpuWindow extends ShmWindow {
             Access access,
             long size,
             Device device,
+            boolean onlyThroughAnother,
             @Nullable LocalRegion own,
             byte[] record,
             int[] descriptors) {
@@ -54,6 +56,7 @@ final class GpuWindow extends ShmWindow {
         this.link = link;
         this.memory = memory;
         this.device = device;
+        this.onlyThroughAnother = onlyThroughAnother;
         this.own = own;
         this.record = record;
         this.descriptors = descriptors;
@@ -64,9 +67,21 @@ final class GpuWindow extends ShmWindow {
         return of.device().runtime() + "-direct";
     }
 
+    /// The path's name between processes.
+    ///
+    /// @param way of [Gpu]
+    static String path(int way) {
+        return way == Gpu.WAY_IPC ? "cuda-ipc" : "cuda-cumem";
+    }
+
     /// A region of an endpoint of this process.
     static GpuWindow of(
-            ShmWindows owner, ShmLink link, RemoteMemory memory, LocalRegion own, DeviceMemory of) {
+            ShmWindows owner,
+            ShmLink link,
+            RemoteMemory memory,
+            boolean onlyThroughAnother,
+            LocalRegion own,
+            DeviceMemory of) {
         return new GpuWindow(
                 owner,
                 link,
@@ -75,6 +90,7 @@ final class GpuWindow extends ShmWindow {
                 own.access(),
                 of.size(),
                 of.device(),
+                onlyThroughAnother,
                 own,
                 new byte[0],
                 new int[0]);
@@ -89,16 +105,18 @@ final class GpuWindow extends ShmWindow {
             ShmLink link,
             RemoteMemory memory,
             Access access,
+            boolean onlyThroughAnother,
             ExportRecord record,
             int[] descriptors) {
         return new GpuWindow(
                 owner,
                 link,
-                record.way() == Gpu.WAY_IPC ? "cuda-ipc" : "cuda-cumem",
+                path(record.way()),
                 memory,
                 access,
                 record.size(),
                 new Device("cuda", record.device(), "", "GPU of another process"),
+                onlyThroughAnother,
                 null,
                 record.toBytes(),
                 descriptors);
@@ -107,6 +125,11 @@ final class GpuWindow extends ShmWindow {
     @Override
     public Device device() {
         return device;
+    }
+
+    @Override
+    public boolean onlyThroughAnother() {
+        return onlyThroughAnother;
     }
 
     @Override

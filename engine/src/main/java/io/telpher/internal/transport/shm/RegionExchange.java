@@ -32,7 +32,7 @@ import org.jspecify.annotations.Nullable;
 ///           16 address (8)   24 bytes of the tail (4), 0 for 128 behind CUMEM and IPC.
 ///           For MAPPED the region's memfd goes along; for CUMEM and IPC the tail is an
 ///           ExportRecord, for CUMEM with the descriptors of its parts; for DEVICE it is the
-///           reason, UTF-8
+///           reason, UTF-8. With THROUGH only a GPU in between may copy
 /// revoked   0 type 3   8 region (4)   12 generation (4)       owner to importer
 /// released  0 type 4   8 region (4), -1 for all   12 generation (4)       importer to owner
 /// share     0 type 5   4 number (4)   16 size (8); a memfd goes along, where payloads of the
@@ -59,6 +59,10 @@ final class RegionExchange {
 
     /// Map memory of a GPU by a legacy IPC handle.
     static final int IPC = 8;
+
+    /// In an answer: the owner's options let no GPU copy by that path on its own behalf. Only for
+    /// those that ask with `KNOWS_TAILS`.
+    static final int THROUGH = 64;
 
     /// Any of these.
     static final int GPU = CUMEM | IPC;
@@ -138,7 +142,7 @@ final class RegionExchange {
 
     /// An answer.
     ///
-    /// @param path [#MAPPED], [#CMA], [#CUMEM] or [#IPC]
+    /// @param path [#MAPPED], [#CMA], [#CUMEM] or [#IPC], the last two perhaps with [#THROUGH]
     /// @param descriptors the region's memfd, or those of its allocations; the receiver's to close
     /// @param tail what tells of a GPU's memory, or why there is none; else empty
     record Answer(

@@ -287,9 +287,10 @@ final class ShmEndpoint implements TransportEndpoint {
         if (!region.mayLinger() || path == RegionExchange.IPC) {
             link.borrow(region.index(), region.generation());
         }
+        boolean through = tails && !allows(GpuWindow.path(export.way()));
         return new RegionExchange.Export(
                 RegionExchange.Status.OK,
-                path,
+                through ? path | RegionExchange.THROUGH : path,
                 region.access(),
                 region.size(),
                 0,

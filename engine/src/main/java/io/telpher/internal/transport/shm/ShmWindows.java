@@ -194,7 +194,8 @@ final class ShmWindows implements Windows {
             return null;
         }
         if (device != null) {
-            return GpuWindow.of(this, link, memory, region, device);
+            boolean through = !owner.allows(GpuWindow.direct(device));
+            return GpuWindow.of(this, link, memory, through, region, device);
         }
         return new DirectWindow(this, link, "self", memory, access, region.segment(), region, null);
     }
@@ -239,11 +240,18 @@ final class ShmWindows implements Windows {
         ExportRecord record = ExportRecord.ofBytes(answer.tail());
         if (record == null
                 || record.size() != answer.size()
-                || (record.way() == Gpu.WAY_IPC) != (answer.path() == RegionExchange.IPC)) {
+                || (record.way() == Gpu.WAY_IPC) != ((answer.path() & RegionExchange.IPC) != 0)) {
             throw new TelpherException.ProtocolViolation(
                     link.text() + ": a record of device memory that makes no sense");
         }
-        return GpuWindow.of(this, link, memory, answer.access(), record, answer.descriptors());
+        return GpuWindow.of(
+                this,
+                link,
+                memory,
+                answer.access(),
+                (answer.path() & RegionExchange.THROUGH) != 0,
+                record,
+                answer.descriptors());
     }
 
     /// Asks the owner over the socket and does what it answers, if that was asked for.
@@ -265,8 +273,8 @@ final class ShmWindows implements Windows {
             if (answer.path() == RegionExchange.MAPPED && (paths & RegionExchange.MAPPED) != 0) {
                 return map(memory, answer, deadline);
             }
-            if ((answer.path() & RegionExchange.GPU) != 0
-                    && (paths & answer.path()) == answer.path()) {
+            int gpuPath = answer.path() & RegionExchange.GPU;
+            if (gpuPath != 0 && (paths & gpuPath) == gpuPath) {
                 ShmWindow window = importGpu(memory, answer);
                 given = true;
                 return window;
