@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
+import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /// The GPU runtimes of this process: CUDA first, then HIP.
@@ -57,13 +58,39 @@ public final class Runtimes {
         queues = more;
     }
 
-    /// @return the device that copies to and from memory of another process's device: the same one
-    ///     where this process sees it, else the first that it uses or sees; null where there is
-    ///     none
+    /// @return the device that copies between host memory and memory of another process's device:
+    ///     the same one where this process sees it, else one that reaches it, of those rather one
+    ///     that this process uses; without any the first, which says why it does not; null where
+    ///     there is none at all
     public static @Nullable Device copierFor(Device there) {
         GpuRuntime runtime = runtime(there);
         List<Device> devices = runtime == null ? List.of() : runtime.devices();
-        return devices.contains(there) ? there : devices.isEmpty() ? null : devices.getFirst();
+        return runtime == null
+                ? null
+                : copierFor(there, devices, by -> mayReach(runtime, by, there), runtime::isOpen);
+    }
+
+    static @Nullable Device copierFor(
+            Device there,
+            List<Device> devices,
+            Predicate<Device> mayReach,
+            Predicate<Device> isOpen) {
+        if (devices.isEmpty() || devices.contains(there)) {
+            return devices.isEmpty() ? null : there;
+        }
+        List<Device> reaching = devices.stream().filter(mayReach).toList();
+        return reaching.stream()
+                .filter(isOpen)
+                .findFirst()
+                .orElse(reaching.isEmpty() ? devices.getFirst() : reaching.getFirst());
+    }
+
+    private static boolean mayReach(GpuRuntime runtime, Device by, Device of) {
+        try {
+            return runtime.unreachable(by, of) == null;
+        } catch (TelpherException e) {
+            return false; // a switch that makes no sense: told when the device is prepared
+        }
     }
 
     private static @Nullable GpuRuntime runtime(Device device) {

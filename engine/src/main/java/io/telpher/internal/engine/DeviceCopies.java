@@ -28,6 +28,9 @@ final class DeviceCopies {
     /// What the job wants, once it was looked at.
     private volatile PeerPolicy.@Nullable Copier copier;
 
+    /// For each GPU of the peer, which one here copies between it and the host.
+    private final Map<Device, Device> copiers = new ConcurrentHashMap<>();
+
     /// For each GPU here, which others may copy for it, as far as that is certain.
     private final Map<Device, Map<Device, Boolean>> others = new ConcurrentHashMap<>();
 
@@ -83,7 +86,7 @@ final class DeviceCopies {
             Window window = windows.window(there[i]);
             Device of = window == null ? null : window.device();
             if (of != null && here == null) {
-                return Runtimes.copierFor(of);
+                return copiers.computeIfAbsent(of, Runtimes::copierFor);
             }
             if (window == null
                     || of == null
