@@ -6,6 +6,7 @@ import io.telpher.DeviceMemory;
 import io.telpher.RemoteMemory;
 import io.telpher.internal.device.CopyQueue;
 import io.telpher.internal.device.GpuRuntime;
+import io.telpher.internal.device.Intermediates;
 import io.telpher.internal.device.PeerPolicy;
 import io.telpher.internal.device.Runtimes;
 import io.telpher.spi.Window;
@@ -30,6 +31,9 @@ final class DeviceCopies {
 
     /// For each GPU of the peer, which one here copies between it and the host.
     private final Map<Device, Device> copiers = new ConcurrentHashMap<>();
+
+    /// Whether it was said why operations over some regions go by frames.
+    private volatile boolean saidMixed;
 
     /// For each GPU here, which others may copy for it, as far as that is certain.
     private final Map<Device, Map<Device, Boolean>> others = new ConcurrentHashMap<>();
@@ -102,15 +106,20 @@ final class DeviceCopies {
     /// @return the GPU that carries bytes between one here and all of the peer's regions, or null
     private @Nullable Device through(Device here, RemoteMemory[] there, int count) {
         Device through = null;
+        boolean all = true;
         for (int i = 0; i < count; i++) {
             PeerRegion slot = windows.slot(there[i]);
             Device used = slot == null ? null : slot.intermediates.get(here);
-            if (used == null || (through != null && !through.equals(used))) {
-                return null;
-            }
-            through = used;
+            all &= used != null && (through == null || through.equals(used));
+            through = used == null ? through : used;
         }
-        return through;
+        if (!all && through != null && !saidMixed) {
+            saidMixed = true;
+            connection.note(
+                    "path %s: operations over several regions, of which %s carries some only, go by frames"
+                            .formatted(Intermediates.PATH, through));
+        }
+        return all ? through : null;
     }
 
     private PeerPolicy.Copier copier() {
@@ -235,6 +244,12 @@ final class DeviceCopies {
         queues.begun();
         try {
             CopyQueue queue = queues.of(by);
+            String lost = way == CopyQueue.Way.VIA ? queue.lost() : null;
+            if (lost != null) { // by another's work: nothing of this one is under way
+                windows.reach.forsake(by, lost);
+                return Direct.NO_WINDOW;
+            }
+            job.queue = queue;
             job.bytes = bytes;
             job.through = way == CopyQueue.Way.VIA ? by : null;
             queue.begin(way, pieces, bytes);

@@ -1,6 +1,7 @@
 package io.telpher.internal.engine;
 
 import io.telpher.Device;
+import io.telpher.internal.device.CopyQueue;
 import io.telpher.spi.Window;
 import java.util.ArrayList;
 import java.util.List;
@@ -19,6 +20,9 @@ final class DeviceJob extends DeviceQueues.Job {
     /// Bytes of it.
     long bytes;
 
+    /// What copies it.
+    @Nullable CopyQueue queue;
+
     /// The GPU that carries it between two others, or null.
     @Nullable Device through;
 
@@ -26,6 +30,12 @@ final class DeviceJob extends DeviceQueues.Job {
         super(queues);
         this.oneSided = oneSided;
         this.op = op;
+    }
+
+    /// Whether it failed with its GPU, so that nobody knows whether its copies have ended.
+    boolean isLost() {
+        CopyQueue by = queue;
+        return failure != null && by != null && by.lost() != null;
     }
 
     /// The owners may close their regions before the operation ends, not the other way round.

@@ -9,14 +9,23 @@ import io.telpher.internal.device.Runtimes;
 import io.telpher.internal.observe.Log;
 import io.telpher.spi.Window;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import org.jspecify.annotations.Nullable;
 
 /// Makes devices able to copy through the windows of [Direct]: the one that [DeviceCopies] chooses,
 /// or else one between it and the peer's. Blocks, on the control executor; thread-safe.
 final class DeviceReach {
+    /// A device that fails so often in a row to carry others' bytes is not asked any more. Fewer
+    /// may have been for want of memory.
+    private static final int MOST_FAILURES = 3;
+
     private final ConnectionCore connection;
     private final Direct direct;
+
+    /// How often in a row devices have failed to carry others' bytes.
+    private final Map<Device, Integer> failures = new ConcurrentHashMap<>();
 
     DeviceReach(ConnectionCore connection, Direct direct) {
         this.connection = connection;
@@ -159,8 +168,27 @@ final class DeviceReach {
         }
     }
 
-    /// A device has failed while it carried bytes between others: it is not used any more for what
-    /// this connection has opened.
+    /// A device has carried bytes between others.
+    void carried(Device through) {
+        failures.remove(through);
+    }
+
+    /// A device has failed to carry bytes between others.
+    ///
+    /// @param lost for good, with copies of which nobody knows whether they have ended
+    /// @return whether frames may carry them instead
+    boolean failed(Device through, String failure, boolean lost) {
+        int times = failures.merge(through, 1, Integer::sum);
+        if (lost || times >= MOST_FAILURES) {
+            forsake(through, failure);
+        } else {
+            connection.note("path %s by %s: %s".formatted(Intermediates.PATH, through, failure));
+        }
+        return !lost;
+    }
+
+    /// A device does not carry bytes between others any more, as far as this connection has opened
+    /// them.
     void forsake(Device through, String failure) {
         for (PeerRegion slot : direct.all()) {
             slot.intermediates.forEach(
@@ -229,8 +257,13 @@ final class DeviceReach {
         }
     }
 
+    /// Whether both sides' options let a device copy by a window's path on its own behalf.
+    boolean mayCopyBy(Window window) {
+        return allows(window.path()) && !window.onlyThroughAnother();
+    }
+
     /// Whether the options let bytes take a path.
-    boolean allows(String path) {
+    private boolean allows(String path) {
         return connection.endpoint().options().paths().isEmpty() || names(path);
     }
 
@@ -238,8 +271,3 @@ final class DeviceReach {
         return connection.endpoint().options().paths().contains(path);
     }
 }
-    /// Whether both sides' options let a device copy by a window's path on its own behalf.
-    boolean mayCopyBy(Window window) {
-        return allows(window.path()) && !window.onlyThroughAnother();
-    }
-

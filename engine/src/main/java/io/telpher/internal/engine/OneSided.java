@@ -250,10 +250,16 @@ final class OneSided {
         Device through = job.through;
         Direct windows = current();
         int result = failure == null ? Connection.DONE : Connection.FAILED;
-        if (failure != null && through != null && windows != null) {
-            // Neither end's device has failed: frames go between them.
-            windows.reach.forsake(through, failure);
-            result = Direct.NO_WINDOW;
+        if (job.isLost()) {
+            mayGoOn(op);
+        }
+        if (through != null && windows != null) {
+            if (failure == null) {
+                windows.reach.carried(through);
+            } else if (windows.reach.failed(through, failure, job.isLost())) {
+                // Neither end's device has failed, and all copies have ended: frames go on.
+                result = Direct.NO_WINDOW;
+            }
         }
         if (failure == null) {
             op.copied += job.bytes;
@@ -264,6 +270,16 @@ final class OneSided {
         }
         if (result != DeviceCopies.LAUNCHED) {
             conclude(op, result, failure == null ? "" : failure);
+        }
+    }
+
+    /// The GPU that copied for an operation is lost, and may still write.
+    private void mayGoOn(Operation op) {
+        lock.lock();
+        try {
+            op.exposed = true;
+        } finally {
+            lock.unlock();
         }
     }
 

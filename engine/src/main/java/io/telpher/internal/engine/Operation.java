@@ -173,8 +173,9 @@ final class Operation implements Window.Guard {
     /// A receive that the peer was told of.
     boolean advertised;
 
-    /// A receive whose memory the peer may store into by itself, until the peer has said that it
-    /// does not.
+    /// Bytes may still be written of which nobody tells when that is over: of a receive whose
+    /// memory the peer may store into by itself, until the peer has said that it does not; or by a
+    /// device that is lost.
     boolean exposed;
 
     /// The peer's side of it has ended, or never began: it needs not be asked.
