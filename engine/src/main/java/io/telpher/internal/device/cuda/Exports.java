@@ -9,7 +9,6 @@ import io.telpher.internal.ffi.cuda.CudaMemory;
 import io.telpher.internal.ffi.cuda.CudaPointers;
 import io.telpher.internal.ffi.cuda.CudaVmm;
 import io.telpher.internal.ffi.linux.Descriptors;
-import io.telpher.internal.observe.Log;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -22,9 +21,9 @@ import org.jspecify.annotations.Nullable;
 /// What of one device's memory other processes were given. What the driver gives out for an
 /// allocation is asked for once and counted. Thread-safe.
 ///
-/// An address that was freed and used again never stands for the old memory: plain memory is known
-/// by the driver's number for it; what was made by `cuMemCreate` by its handle, which is kept for
-/// as long, so that no other memory gets it.
+/// An address that was freed and used again never stands for the old memory: the key has the
+/// driver's number for the allocation, and where it has one that for the memory behind a mapping,
+/// which others may be put in the place of.
 ///
 /// A handle or descriptor means a whole allocation: where the range lies in it is in the record.
 final class Exports {
@@ -43,8 +42,14 @@ final class Exports {
         this.device = device;
     }
 
-    /// @param name the driver's handle of the memory, or its number for plain memory
-    private record Key(int way, long name) {}
+    /// @param buffer the driver's number for the allocation, or for a reservation
+    /// @param block its number for the memory that is mapped there, or 0
+    private record Key(int way, long address, long buffer, long block) {
+        static Key of(int way, CudaMemory.Range range) {
+            long buffer = CudaPointers.describe(range.base()).bufferId();
+            return new Key(way, range.base(), buffer, CudaPointers.memoryBlock(range.base()));
+        }
+    }
 
     /// What the driver gave out for an allocation.
     private static final class Shared {
@@ -148,9 +153,8 @@ final class Exports {
         if (handle < 0) {
             return "no descriptor, since it was not made by cuMemCreate";
         }
-        boolean kept = false;
         try {
-            Key key = new Key(Gpu.WAY_DESCRIPTOR, handle);
+            Key key = Key.of(Gpu.WAY_DESCRIPTOR, range);
             @Nullable Shared known = shared.get(key);
             if (known != null) {
                 return known;
@@ -163,24 +167,20 @@ final class Exports {
             if (descriptor < 0) {
                 return "no descriptor: " + CudaError.describe(descriptor);
             }
-            kept = true;
             ExportRecord.Part part =
                     new ExportRecord.Part(NUMBERS.incrementAndGet(), range.bytes());
             return keep(new Shared(key, part, NO_HANDLE, descriptor));
         } finally {
-            if (!kept) {
-                CudaVmm.release(handle);
-            }
+            CudaVmm.release(handle);
         }
     }
 
     /// A [Shared], or the reason why not.
     private Object byIpc(CudaMemory.Range range) {
-        long number = CudaPointers.describe(range.base()).bufferId();
-        if (number == 0) {
+        Key key = Key.of(Gpu.WAY_IPC, range);
+        if (key.buffer() == 0) {
             return "no IPC handle, since the driver has no number for the allocation";
         }
-        Key key = new Key(Gpu.WAY_IPC, number);
         @Nullable Shared known = shared.get(key);
         if (known != null) {
             return known;
@@ -189,7 +189,12 @@ final class Exports {
         int result = CudaIpc.tryGetMemHandle(range.base(), handle);
         return result < 0
                 ? "no IPC handle: " + CudaError.describe(result)
-                : keep(new Shared(key, new ExportRecord.Part(number, range.bytes()), handle, -1));
+                : keep(
+                        new Shared(
+                                key,
+                                new ExportRecord.Part(key.buffer(), range.bytes()),
+                                handle,
+                                -1));
     }
 
     private Shared keep(Shared made) {
@@ -203,19 +208,8 @@ final class Exports {
             return;
         }
         shared.remove(entry.key);
-        if (entry.key.way() != Gpu.WAY_DESCRIPTOR) {
-            return;
-        }
-        int unused = Descriptors.close(entry.descriptor);
-        try {
-            long before = context.enter();
-            try {
-                CudaVmm.release(entry.key.name());
-            } finally {
-                context.exit(before);
-            }
-        } catch (TelpherException.NativeFailure e) {
-            Log.warning("memory that other processes were given stays until this one ends", e);
+        if (entry.descriptor >= 0) {
+            int unused = Descriptors.close(entry.descriptor);
         }
     }
 

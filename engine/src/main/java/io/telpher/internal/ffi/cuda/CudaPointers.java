@@ -140,6 +140,20 @@ public final class CudaPointers {
                 told.get(JAVA_LONG, 96));
     }
 
+    /// A number that no other physical memory of the process has as long as this one exists; 0
+    /// where the driver does not know it, or has no such numbers.
+    public static long memoryBlock(long address) {
+        MemorySegment out = Scratch.current();
+        out.set(JAVA_LONG, 0, 0);
+        try {
+            int which = CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID;
+            int result = (int) GET_ATTRIBUTE.invokeExact(out, which, address);
+            return result == CudaError.CUDA_SUCCESS ? out.get(JAVA_LONG, 0) : 0;
+        } catch (Throwable t) {
+            throw NativeLibrary.unexpected(t);
+        }
+    }
+
     /// One attribute, as many low bytes as it has; throws for an address that the driver does not
     /// know, and for an attribute that it does not know.
     public static long attribute(long address, int attribute) {
