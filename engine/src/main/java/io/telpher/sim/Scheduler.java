@@ -1,5 +1,6 @@
 package io.telpher.sim;
 
+import io.telpher.TelpherException;
 import io.telpher.internal.engine.Platform;
 import java.time.Duration;
 import java.util.HashMap;
@@ -13,16 +14,24 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 
-/// Virtual time: a queue of events, and the turn that at most one task has.
+/// Virtual time: a queue of events, and the turn that one thread has: the driver, who called
+/// [#run], or a task.
 ///
-/// Everything here is touched only by whoever has the turn: the loop, or one task. The turn passes
-/// through a volatile field, so nothing else needs guarding.
+/// Whoever gives up the turn lets the next events happen, up to one that wakes a task, and hands
+/// it the turn: itself, without a switch of threads, where its own wait is the first to end. The
+/// driver gets it back at the end.
+///
+/// Everything here is touched only by whoever has the turn. It passes through a volatile field, so
+/// nothing else needs guarding.
 final class Scheduler {
     /// Waits that are longer count as for ever: they need no event.
     private static final long FOREVER = Duration.ofDays(365).toNanos();
 
     /// Real time after which a task that keeps the turn is reported.
     private static final long STUCK = Duration.ofSeconds(30).toNanos();
+
+    /// How often the driver looks whether things go on.
+    private static final long LOOK = Duration.ofSeconds(1).toNanos();
 
     /// Virtual time starts here, so that 0 is no moment.
     private static final long START = 1_000_000_000L;
@@ -58,14 +67,36 @@ final class Scheduler {
     private long numbers;
     private int load;
     private int alive;
+
+    /// The task that has the turn; null while events happen, and while the driver has it.
     private @Nullable Task running;
-    private @Nullable Thread loop;
+
+    /// What the event that happens has woken.
+    private @Nullable Task woken;
+
+    private @Nullable Thread driver;
+    private BooleanSupplier done = () -> true;
+    private long until;
+
+    /// Whether it ended because it was done.
+    private boolean reached;
+
+    /// What an event, or the question whether it is done, has thrown.
+    private @Nullable Throwable thrown;
+
+    /// How often the turn was given up, for the driver, who sees from it that things go on.
+    private long passed;
+
+    // What threads share without having the turn:
+
+    /// Who may run.
+    private volatile @Nullable Thread turn;
+
+    /// The driver does not want to wait any more.
+    private volatile boolean interrupted;
 
     /// A task has the turn and does not give it back: nothing can happen any more.
-    private boolean stuck;
-
-    /// Who may run. The only thing that threads share without having the turn.
-    private volatile @Nullable Thread turn;
+    private volatile boolean stuck;
 
     Scheduler(long seed) {
         random = new SplittableRandom(seed);
@@ -105,27 +136,104 @@ final class Scheduler {
 
     /// Lets events happen until something is so, nothing is left, or a moment has come.
     ///
+    /// @param done whether it is so; asked by whichever thread has the turn
     /// @return whether it is so
+    /// @throws TelpherException.Cancelled when the calling thread is interrupted
     boolean run(BooleanSupplier done, long until) {
-        if (running != null) {
+        if (driver != null) {
             throw new IllegalStateException(
                     "the simulation is running already: a program waits by sleep or await");
         }
-        loop = Thread.currentThread();
+        Thread self = Thread.currentThread();
+        driver = self;
+        this.done = done;
+        this.until = until;
+        pass();
         try {
-            while (!done.getAsBoolean()) {
-                Event next = events.peek();
-                if (next == null || next.at > until) {
-                    now = next == null && until >= FOREVER ? now : Math.max(now, until);
-                    return false;
-                }
-                events.remove();
-                now = next.at;
-                next.action.run();
-            }
-            return true;
+            awaitDriversTurn(self);
         } finally {
-            loop = null;
+            driver = null;
+        }
+        if (interrupted) {
+            interrupted = false;
+            self.interrupt();
+            throw new TelpherException.Cancelled("interrupted while the simulation runs");
+        }
+        Throwable failure = thrown;
+        thrown = null;
+        switch (failure) {
+            case null -> {}
+            case RuntimeException e -> throw e;
+            case Error e -> throw e;
+            default -> throw new IllegalStateException(failure);
+        }
+        return reached;
+    }
+
+    /// Gives up the turn: lets events happen, and gives it to the task that one of them wakes, or
+    /// to the driver.
+    private void pass() {
+        running = null;
+        Task next = null;
+        try {
+            next = nextTask();
+        } catch (Throwable e) {
+            thrown = e;
+        }
+        running = next;
+        passed++;
+        if (next != null && !next.started) {
+            next.started = true;
+            alive++;
+            turn = next.thread;
+            next.thread.start();
+            return;
+        }
+        Thread to = next == null ? driver : next.thread;
+        turn = to;
+        if (to != Thread.currentThread()) {
+            LockSupport.unpark(to);
+        }
+    }
+
+    /// Lets events happen until one wakes a task.
+    ///
+    /// @return that task, or null when the driver wants no more
+    private @Nullable Task nextTask() {
+        reached = false;
+        while (!interrupted && !stuck && !(reached = done.getAsBoolean())) {
+            Event next = events.peek();
+            if (next == null || next.at > until) {
+                now = next == null && until >= FOREVER ? now : Math.max(now, until);
+                return null;
+            }
+            events.remove();
+            now = next.at;
+            next.action.run();
+            Task task = woken;
+            if (task != null) {
+                woken = null;
+                return task;
+            }
+        }
+        return null;
+    }
+
+    private void awaitDriversTurn(Thread self) {
+        long seen = -1;
+        long since = 0;
+        while (turn != self) {
+            LockSupport.parkNanos(this, LOOK);
+            if (Thread.interrupted()) {
+                interrupted = true;
+            }
+            if (passed != seen) {
+                seen = passed;
+                since = System.nanoTime();
+            } else if (turn != self && System.nanoTime() - since > STUCK) {
+                stuck = true;
+                throw stuck(running);
+            }
         }
     }
 
@@ -140,21 +248,24 @@ final class Scheduler {
                         .unstarted(
                                 () -> {
                                     awaitTurn(Thread.currentThread());
+                                    Throwable failure = null;
                                     try {
                                         task.checkAlive();
                                         body.run();
                                     } catch (Platform.Ended e) {
                                         // The process is gone, and its tasks go with it.
                                     } catch (Throwable e) {
-                                        task.failure = e;
+                                        failure = e;
                                     }
                                     task.ended = true;
                                     alive--;
                                     tasks.remove(task.thread);
                                     process.tasks.remove(task);
                                     programs.remove(task);
-                                    turn = loop;
-                                    LockSupport.unpark(loop);
+                                    if (failure != null) {
+                                        process.failed(task, failure);
+                                    }
+                                    pass();
                                 });
         tasks.put(task.thread, task);
         process.tasks.add(task);
@@ -177,7 +288,7 @@ final class Scheduler {
         return programs;
     }
 
-    /// Gives a task the turn, and gets it back.
+    /// Wakes a task: it gets the turn after the event that calls this.
     void resume(Task task) {
         if (task.ended) {
             return;
@@ -186,40 +297,19 @@ final class Scheduler {
             task.process.held.add(task);
             return;
         }
-        running = task;
-        turn = task.thread;
-        if (task.started) {
-            LockSupport.unpark(task.thread);
-        } else {
-            task.started = true;
-            alive++;
-            task.thread.start();
-        }
-        Thread self = Thread.currentThread();
-        long since = System.nanoTime();
-        while (turn != self) {
-            LockSupport.parkNanos(this, 1_000_000_000L);
-            if (turn != self && System.nanoTime() - since > STUCK) {
-                stuck = true;
-                throw stuck(task);
-            }
-        }
-        running = null;
-        Throwable failure = task.failure;
-        if (failure != null) {
-            task.failure = null;
-            task.process.failed(task, failure);
-        }
+        woken = task;
     }
 
-    private static IllegalStateException stuck(Task task) {
+    private static IllegalStateException stuck(@Nullable Task task) {
         IllegalStateException e =
                 new IllegalStateException(
                         "%s has not waited for anything in the simulation for 30 s of real time:"
-                                        .formatted(task)
+                                        .formatted(task == null ? "an event" : task)
                                 + " it computes, or waits by other means than the engine's and the"
                                 + " simulation's; see where it stands");
-        e.setStackTrace(task.thread.getStackTrace());
+        if (task != null) {
+            e.setStackTrace(task.thread.getStackTrace());
+        }
         return e;
     }
 
@@ -261,15 +351,13 @@ final class Scheduler {
         return text.toString();
     }
 
-    /// Whether a task is running, rather than the loop.
+    /// Whether a task is running, rather than an event or the driver.
     boolean inTask() {
         return running != null;
     }
 
-    private void giveTurnBack(Task task) {
-        Thread to = loop;
-        turn = to;
-        LockSupport.unpark(to);
+    private void giveUpTurn(Task task) {
+        pass();
         awaitTurn(task.thread);
         task.checkAlive();
     }
@@ -294,7 +382,7 @@ final class Scheduler {
                         }
                     });
         }
-        giveTurnBack(task);
+        giveUpTurn(task);
     }
 
     void unpark(Thread thread) {
@@ -316,7 +404,7 @@ final class Scheduler {
         task.checkAlive();
         task.epoch++;
         in(Math.max(nanos, 1), () -> resume(task));
-        giveTurnBack(task);
+        giveUpTurn(task);
     }
 
     /// A point where a thread can be descheduled, as often as the load says: mostly for some

@@ -192,15 +192,10 @@ public final class Simulation implements AutoCloseable {
     }
 
     private boolean drive(BooleanSupplier done, Duration atMost) {
-        long until = scheduler.now() + atMost.toNanos();
-        BooleanSupplier enough = () -> failure != null || done.getAsBoolean();
-        boolean[] so = new boolean[1];
-        if (Thread.currentThread().isVirtual()) {
-            so[0] = scheduler.run(enough, until);
-        } else {
-            // The turn passes between virtual threads for a fraction of what other threads need.
-            driveOn(() -> so[0] = scheduler.run(enough, until));
-        }
+        boolean so =
+                scheduler.run(
+                        () -> failure != null || done.getAsBoolean(),
+                        scheduler.now() + atMost.toNanos());
         Failure thrown = failure;
         if (thrown != null) {
             failure = null;
@@ -208,34 +203,7 @@ public final class Simulation implements AutoCloseable {
                     "%s failed after %s, seed %d".formatted(thrown.task, now(), seed),
                     thrown.cause);
         }
-        return so[0];
-    }
-
-    private static void driveOn(Runnable loop) {
-        Throwable[] thrown = new Throwable[1];
-        Thread thread =
-                Thread.ofVirtual()
-                        .name("simulation")
-                        .start(
-                                () -> {
-                                    try {
-                                        loop.run();
-                                    } catch (Throwable e) {
-                                        thrown[0] = e;
-                                    }
-                                });
-        try {
-            thread.join();
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new TelpherException.Cancelled("interrupted while the simulation runs");
-        }
-        switch (thrown[0]) {
-            case null -> {}
-            case RuntimeException e -> throw e;
-            case Error e -> throw e;
-            case Throwable e -> throw new IllegalStateException(e);
-        }
+        return so;
     }
 
     void failed(Task task, Throwable cause) {
@@ -271,6 +239,10 @@ public final class Simulation implements AutoCloseable {
             process.end(true);
         }
         failure = null;
-        driveOn(() -> scheduler.run(scheduler::isQuiet, scheduler.now()));
+        boolean interrupted = Thread.interrupted(); // tasks are ended all the same
+        boolean unused = scheduler.run(scheduler::isQuiet, scheduler.now());
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
     }
 }

@@ -2,7 +2,6 @@ package io.telpher.sim;
 
 import io.telpher.internal.engine.Platform;
 import java.util.Comparator;
-import org.jspecify.annotations.Nullable;
 
 /// A thread of a simulated process. It runs only while it has the turn; see [Scheduler].
 final class Task {
@@ -28,8 +27,6 @@ final class Task {
 
     /// Which of its waits this is: a timer of an earlier one is stale.
     long epoch;
-
-    @Nullable Throwable failure;
 
     Task(SimProcess process, String name, boolean program) {
         this.process = process;

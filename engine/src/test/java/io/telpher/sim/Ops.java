@@ -168,7 +168,7 @@ final class Ops {
             long most =
                     deadline
                             + run.drainNanos
-                            + Duration.ofMillis(600).toNanos()
+                            + run.latenessNanos
                             + run.disturbedNanos(side)
                             // Who closes an area does not poll its tokens meanwhile.
                             + (token == 0 ? 0 : side.closingNanos);

@@ -38,12 +38,23 @@ final class RandomRun implements AutoCloseable {
     /// a connect may.
     private static final Duration HANDSHAKE = CONNECT.plusSeconds(2);
 
+    /// Deadlines are looked at every 50 ms, on a thread that rests 10 ms between looks: two of
+    // them.
+    private static final Duration LOOKS = Duration.ofMillis(120);
+
+    /// Ten of the longest times for which a loaded machine takes the processor away.
+    private static final Duration TAKEN_AWAY = Duration.ofMillis(200);
+
     static final Duration LIVENESS = Duration.ofSeconds(3);
 
     final Simulation simulation;
     final RandomGenerator random;
     final EndpointOptions options;
     final long drainNanos;
+
+    /// How much later than its deadline and the drain limit a transfer may end.
+    final long latenessNanos;
+
     final boolean windows;
     final LinkOptions.Style style;
     final Side left;
@@ -155,7 +166,9 @@ final class RandomRun implements AutoCloseable {
         for (int i = 0; i < count; i++) {
             links.add(simulation.link(left.host, right.host, linkOptions()));
         }
-        simulation.load(new double[] {0, 0.002, 0.02, 0.1}[random.nextInt(4)]);
+        double load = new double[] {0, 0.002, 0.02, 0.1}[random.nextInt(4)];
+        simulation.load(load);
+        latenessNanos = LOOKS.plus(load == 0 ? Duration.ZERO : TAKEN_AWAY).toNanos();
         options =
                 EndpointOptions.DEFAULTS
                         .withSpin(Duration.ofNanos(random.nextInt(8) == 0 ? 20_000 : 0))

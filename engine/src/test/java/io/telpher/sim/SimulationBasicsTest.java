@@ -130,6 +130,24 @@ class SimulationBasicsTest {
     }
 
     @Test
+    void anInterruptEndsTheRun() {
+        try (Simulation simulation = new Simulation(5)) {
+            simulation
+                    .host("only")
+                    .start(
+                            "endless",
+                            () -> {
+                                while (true) {
+                                    simulation.sleep(Duration.ofMillis(1));
+                                }
+                            });
+            Thread.currentThread().interrupt();
+            assertThatThrownBy(simulation::run).isInstanceOf(TelpherException.Cancelled.class);
+            assertThat(Thread.interrupted()).isTrue();
+        }
+    }
+
+    @Test
     void nobodyWaitsOutsideOfAProgram() {
         try (Pair pair = new Pair(LinkOptions.DEFAULTS)) {
             Endpoint endpoint = pair.left.open(QUICK);
@@ -221,6 +239,8 @@ class SimulationBasicsTest {
                             Transfer late = peer.write(endpoint.allocate(64).all(), inbox);
                             assertThat(late.await(Duration.ofMillis(1_900))).isFalse();
                             late.await();
+                            assertThat(peer.metrics().stalls()).isPositive();
+                            assertThat(endpoint.metrics().totals().stalls()).isPositive();
                         }
                     });
             pair.simulation.run();

@@ -3,7 +3,6 @@ package io.telpher.sim;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -23,12 +22,9 @@ class SimulationTest {
     private static final int SEEDS = Integer.getInteger("telpher.sim.seeds", 10_000);
     private static final @Nullable Long ONE = Long.getLong("telpher.sim.seed");
 
-    /// A run that comes to fewer within its time has not looked at enough.
-    private static final int FEWEST = SEEDS / 2;
-
-    private static final long MOST_NANOS = Duration.ofMinutes(4).toNanos();
-
-    /// Of so many seeds one is run twice.
+    /// Of so many seeds one is run twice. What makes two runs differ is in the engine or in the
+    /// simulation, and so in many seeds: a thousand of them have it, or it is too rare for ten
+    /// thousand as well.
     private static final int SAMPLE = 10;
 
     /// So many seeds are run in another JVM, too.
@@ -70,8 +66,7 @@ class SimulationTest {
                 .formatted(at, at < a.size() ? a.get(at) : "-", at < b.size() ? b.get(at) : "-");
     }
 
-    /// About 15 ms of processor time a seed. A busy machine gets as far as it comes in a few
-    /// minutes, and says so; half of the seeds must be done by then.
+    /// About 10 ms of processor time a seed, on as many cores as there are.
     @Test
     @Timeout(value = 20, unit = TimeUnit.MINUTES)
     void promisesHold() throws InterruptedException {
@@ -93,8 +88,7 @@ class SimulationTest {
                             .start(
                                     () -> {
                                         long seed;
-                                        while (System.nanoTime() - began < MOST_NANOS
-                                                && (seed = next.getAndIncrement()) < first + SEEDS
+                                        while ((seed = next.getAndIncrement()) < first + SEEDS
                                                 && failed.get() < MOST_FAILURES) {
                                             List<String> wrong;
                                             try {
@@ -118,18 +112,9 @@ class SimulationTest {
         for (Thread worker : workers) {
             worker.join();
         }
-        long done = Math.min(SEEDS, next.get() - first);
         long seconds = (System.nanoTime() - began) / 1_000_000_000;
-        System.out.println("simulation: %d seeds in %d s".formatted(done, seconds));
+        System.out.println("simulation: the seeds took %d s".formatted(seconds));
         assertThat(failures).as("rerun one with -Dtelpher.sim.seed=SEED").isEmpty();
-        if (done < SEEDS) {
-            System.out.println(
-                    "WARNING: simulation: only %d of %d seeds were run, for lack of time"
-                            .formatted(done, SEEDS));
-        }
-        assertThat(done)
-                .as("seeds run in %d s, on a machine that may be too busy", seconds)
-                .isGreaterThanOrEqualTo(FEWEST);
     }
 
     /// What differs from one JVM to the next, such as the salt that immutable collections are
