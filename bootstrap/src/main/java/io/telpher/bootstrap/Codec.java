@@ -4,6 +4,7 @@ import io.telpher.TelpherException;
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -243,7 +244,10 @@ final class Codec {
         int type() {
             byte version = buffer.get();
             if (version != VERSION) {
-                throw bad("version " + version + ", this is version " + VERSION);
+                throw new TelpherException.ProtocolViolation(
+                        ("a rendezvous %s of version %d, this is version %d:"
+                                        + " all ranks and the server need the same version of Telpher")
+                                .formatted(what, version, VERSION));
             }
             return buffer.get();
         }
@@ -275,7 +279,16 @@ final class Codec {
         }
 
         String text() {
-            return new String(bytes(MAX_TEXT), StandardCharsets.UTF_8);
+            try {
+                // Not with replacements: they would be longer, and a text that goes on to others
+                // could not be read there.
+                return StandardCharsets.UTF_8
+                        .newDecoder()
+                        .decode(ByteBuffer.wrap(bytes(MAX_TEXT)))
+                        .toString();
+            } catch (CharacterCodingException e) {
+                throw bad("a text that is not UTF-8");
+            }
         }
 
         <T> List<T> list(java.util.function.Function<In, T> reader) {

@@ -41,12 +41,16 @@ final class Seal {
     }
 
     byte[] seal(int rank, int world, EndpointAddress address) {
+        return seal(rank, world, address.incarnation(), address.toBytes());
+    }
+
+    byte[] seal(int rank, int world, long incarnation, byte[] address) {
         byte[] nonce = new byte[NONCE];
         RANDOM.nextBytes(nonce);
         try {
             Cipher cipher = cipher(Cipher.ENCRYPT_MODE, nonce);
-            cipher.updateAAD(context(rank, world, address.incarnation()));
-            byte[] sealed = cipher.doFinal(address.toBytes());
+            cipher.updateAAD(context(rank, world, incarnation));
+            byte[] sealed = cipher.doFinal(address);
             return ByteBuffer.allocate(NONCE + sealed.length).put(nonce).put(sealed).array();
         } catch (GeneralSecurityException e) {
             throw new IllegalStateException("every JDK has AES/GCM", e);

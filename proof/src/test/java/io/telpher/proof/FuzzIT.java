@@ -19,7 +19,7 @@ import org.junit.jupiter.params.provider.EnumSource;
 ///
 /// An input that does harm is shown, and kept in `target/fuzz`: with its fix it goes to the corpus.
 class FuzzIT {
-    private static final int SECONDS = Integer.getInteger("telpher.fuzz.seconds", 3);
+    private static final int SECONDS = Integer.getInteger("telpher.fuzz.seconds", 2);
 
     @TempDir Path found;
 

@@ -1,7 +1,11 @@
 package io.telpher.proof;
 
+import io.telpher.bootstrap.RendezvousFuzz;
 import io.telpher.internal.engine.FramesFuzz;
+import io.telpher.internal.transport.shm.ShmLinkFuzz;
 import io.telpher.internal.transport.tcp.TcpInputFuzz;
+import io.telpher.internal.transport.tcp.TcpLocatorFuzz;
+import io.telpher.internal.transport.verbs.VerbsFuzz;
 import io.telpher.internal.wire.AddressFuzz;
 import io.telpher.internal.wire.HandshakeFuzz;
 import io.telpher.internal.wire.RemoteMemoryFuzz;
@@ -9,14 +13,18 @@ import java.net.URISyntaxException;
 import java.nio.file.Path;
 import java.util.function.Consumer;
 
-/// What is fuzzed: all that takes in bytes which others have chosen. Each has a folder of inputs in
-/// `src/test/resources/corpus`.
+/// What is fuzzed: all that takes in bytes which another process has chosen, and files that are
+/// read as NCCL's topology. Each has a folder of inputs in `src/test/resources/corpus`.
 enum Fuzzed {
     ADDRESS(AddressFuzz.class, AddressFuzz::fuzzerTestOneInput),
     HANDSHAKE(HandshakeFuzz.class, HandshakeFuzz::fuzzerTestOneInput),
     REMOTE_MEMORY(RemoteMemoryFuzz.class, RemoteMemoryFuzz::fuzzerTestOneInput),
     FRAMES(FramesFuzz.class, FramesFuzz::fuzzerTestOneInput),
     TCP_INPUT(TcpInputFuzz.class, TcpInputFuzz::fuzzerTestOneInput),
+    TCP_LOCATOR(TcpLocatorFuzz.class, TcpLocatorFuzz::fuzzerTestOneInput),
+    SHM_LINK(ShmLinkFuzz.class, ShmLinkFuzz::fuzzerTestOneInput),
+    VERBS(VerbsFuzz.class, VerbsFuzz::fuzzerTestOneInput),
+    RENDEZVOUS(RendezvousFuzz.class, RendezvousFuzz::fuzzerTestOneInput),
     TOPOLOGY(TopologyFuzz.class, TopologyFuzz::fuzzerTestOneInput);
 
     final Class<?> type;
