@@ -4,7 +4,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.telpher.TelpherException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Random;
 import java.util.function.Function;
@@ -53,6 +58,57 @@ class CodecTest {
         }
         assertThat(REQUESTS).hasSize(Request.class.getPermittedSubclasses().length);
         assertThat(ANSWERS).hasSize(Answer.class.getPermittedSubclasses().length);
+    }
+
+    /// What version 1 said is understood, and said by this one in the same bytes.
+    @Test
+    void recordedMessagesAreUnderstoodAndWrittenAsTheyWere() throws IOException {
+        List<byte[]> recorded = recorded();
+        List<Object> messages = new ArrayList<>(REQUESTS);
+        messages.addAll(ANSWERS);
+        assertThat(recorded).hasSameSizeAs(messages);
+        for (int i = 0; i < recorded.size(); i++) {
+            byte[] bytes = recorded.get(i);
+            boolean asks = messages.get(i) instanceof Request;
+            assertThat(asks ? Codec.request(bytes) : Codec.answer(bytes))
+                    .usingRecursiveComparison()
+                    .isEqualTo(messages.get(i));
+            assertThat(
+                            messages.get(i) instanceof Request request
+                                    ? Codec.encode(request)
+                                    : Codec.encode((Answer) messages.get(i)))
+                    .isEqualTo(bytes);
+        }
+    }
+
+    @Test
+    void anotherVersionIsRefusedByItsNumber() throws IOException {
+        byte[] later = recorded().getFirst();
+        later[0] = 2;
+        assertThatThrownBy(() -> Codec.request(later))
+                .isInstanceOf(TelpherException.ProtocolViolation.class)
+                .hasMessage(
+                        "a rendezvous request of version 2, this is version 1:"
+                                + " all ranks and the server need the same version of Telpher");
+    }
+
+    @Test
+    void aTextThatIsNotUtf8IsRefused() {
+        byte[] leave = Codec.encode(new Request.Leave("j", 1, 2));
+        leave[6] = (byte) 0xff;
+        assertThatThrownBy(() -> Codec.request(leave))
+                .isInstanceOf(TelpherException.ProtocolViolation.class)
+                .hasMessage("a rendezvous request with a text that is not UTF-8");
+    }
+
+    private static List<byte[]> recorded() throws IOException {
+        try (InputStream stream = CodecTest.class.getResourceAsStream("rendezvous-1.txt")) {
+            return new String(stream.readAllBytes(), StandardCharsets.UTF_8)
+                    .lines()
+                    .filter(line -> !line.startsWith("#"))
+                    .map(line -> HexFormat.of().parseHex(line.split(" ")[1]))
+                    .toList();
+        }
     }
 
     /// Whatever comes is a message or a clear refusal, and needs no more memory than it brings.

@@ -10,11 +10,8 @@ import java.net.Socket;
 import java.net.SocketTimeoutException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.util.Arrays;
-import java.util.HexFormat;
-import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.zip.CRC32C;
 import javax.crypto.Mac;
@@ -64,31 +61,17 @@ final class FrozenPeer implements AutoCloseable {
 
     /// What was recorded of a version.
     static Map<String, byte[]> recording(int version) {
-        return recording("wire-" + version + ".txt");
+        return Recording.of(FrozenPeer.class, "wire-" + version + ".txt");
     }
 
     /// What was recorded of a version whose frames carried checksums.
     static Map<String, byte[]> recordingWithChecksums(int version) {
-        return recording("wire-" + version + "-checked.txt");
+        return Recording.of(FrozenPeer.class, "wire-" + version + "-checked.txt");
     }
 
     /// What was recorded of a version that forgets tags.
     static Map<String, byte[]> recordingOfTags(int version) {
-        return recording("wire-" + version + "-tags.txt");
-    }
-
-    private static Map<String, byte[]> recording(String file) {
-        try (var stream = FrozenPeer.class.getResourceAsStream(file)) {
-            String text = new String(stream.readAllBytes(), StandardCharsets.UTF_8);
-            Map<String, byte[]> found = new LinkedHashMap<>();
-            text.lines()
-                    .filter(line -> !line.startsWith("#"))
-                    .map(line -> line.split(" "))
-                    .forEach(line -> found.put(line[0], HexFormat.of().parseHex(line[1])));
-            return found;
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
+        return Recording.of(FrozenPeer.class, "wire-" + version + "-tags.txt");
     }
 
     private FrozenPeer(Socket socket) throws IOException {

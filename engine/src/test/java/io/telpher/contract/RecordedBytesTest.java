@@ -11,6 +11,7 @@ import io.telpher.Transfer;
 import io.telpher.TransferState;
 import io.telpher.internal.wire.Frame;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.List;
@@ -94,6 +95,35 @@ class RecordedBytesTest extends Replay {
         peer.send(at(region("WRITE"), 0));
         checkTakenIn();
         assertThat(bytes(0, 100)).isEqualTo(payload("WRITE"));
+    }
+
+    /// Its first bytes say that it speaks version 1 too.
+    @Test
+    void aLaterVersionIsTakenAtThisOne() throws IOException {
+        peer.close();
+        Map<String, byte[]> later = new java.util.HashMap<>(RECORDED);
+        byte[] hello = RECORDED.get("HELLO").clone();
+        hello[4] = 2;
+        hello[24]++; // another connection
+        later.put("HELLO", hello);
+        peer = FrozenPeer.dial(port, later, false, 0);
+        connection = endpoint.accept(LIMIT);
+        peer.send(at(region("WRITE"), 0));
+        checkTakenIn();
+        assertThat(bytes(0, 100)).isEqualTo(payload("WRITE"));
+    }
+
+    /// It does not speak version 1 any more: the socket is closed, and the endpoint serves others.
+    @Test
+    void aVersionThatDoesNotSpeakThisOneIsTurnedAway() throws IOException {
+        Map<String, byte[]> later = new java.util.HashMap<>(RECORDED);
+        byte[] hello = RECORDED.get("HELLO").clone();
+        hello[4] = 3;
+        hello[6] = 2;
+        later.put("HELLO", hello);
+        assertThatThrownBy(() -> FrozenPeer.dial(port, later, false, 0))
+                .isInstanceOf(UncheckedIOException.class);
+        checkTakenIn();
     }
 
     /// The peer has the lane already and has sent on it; when it dies, all of that goes out again

@@ -10,6 +10,7 @@ import io.telpher.spi.HostIdentity;
 import io.telpher.spi.PeerAddress;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.CompletableFuture;
@@ -130,6 +131,32 @@ class HandshakeTest {
                                             .hasCauseInstanceOf(
                                                     TelpherException.AccessDenied.class));
         }
+    }
+
+    @Test
+    void aVersionThatDoesNotSpeakThisOneIsRefusedByItsNumber() {
+        Wire wire = new Wire();
+        wire.tamper = bytes -> version(bytes, 3, 2);
+        Deadline deadline = Deadline.in(Duration.ofSeconds(5));
+        Channel late = wire.end(wire.back, wire.there);
+        late.send(Arrays.copyOf("TLPH".getBytes(StandardCharsets.UTF_8), 64), deadline);
+        assertThatThrownBy(
+                        () ->
+                                Handshake.accept(
+                                        wire.end(wire.there, wire.back),
+                                        SECRET,
+                                        0,
+                                        new Random(1),
+                                        deadline))
+                .isInstanceOf(TelpherException.ProtocolViolation.class)
+                .hasMessage("the test's channel speaks versions 2 to 3, this is version 1");
+    }
+
+    private static byte[] version(byte[] hello, int most, int least) {
+        byte[] other = hello.clone();
+        other[4] = (byte) most;
+        other[6] = (byte) least;
+        return other;
     }
 
     private static byte[] strip(byte[] bytes, String message) {
