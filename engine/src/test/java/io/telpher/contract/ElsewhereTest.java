@@ -16,6 +16,8 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -90,6 +92,89 @@ class ElsewhereTest {
             here.add("source", Kind.FOREIGN, UNMAPPED);
             Outcome outcome = here.write("source", 0, UNMAPPED, target);
             assertThat(outcome.state()).isEqualTo(TransferState.FAILED);
+            Couple.checkWorks(here, peer);
+        }
+    }
+
+    /// The arena is closed as soon as a write has reached the middle of it; that write, or the next
+    /// one, finds nothing there any more.
+    @ParameterizedTest
+    @EnumSource(names = {"CMA", "RING", "TCP"})
+    void memoryThatItsOwnerFreesDuringAWriteFailsItAndHarmsNobody(TestPath path) {
+        try (PeerProcess peer = PeerProcess.start();
+                Participant here = connect(peer, path)) {
+            CompletableFuture<Boolean> freed =
+                    peer.begin(
+                            self -> {
+                                Arena arena = Participant.arena();
+                                MemorySegment memory = arena.allocate(UNMAPPED, 64);
+                                self.endpoint().publish("freed", self.endpoint().register(memory));
+                                awaitWithin(() -> Bytes.acquire(memory, UNMAPPED / 2) != 0);
+                                awaitWithin(() -> isClosed(arena));
+                            });
+            RemoteMemory target = here.connection().lookup("freed", Participant.LIMIT);
+            here.add("source", Kind.FOREIGN, UNMAPPED);
+            here.fill("source", 0, UNMAPPED, 3);
+            Outcome outcome = here.write("source", 0, UNMAPPED, target);
+            long limit = System.nanoTime() + Participant.LIMIT.toNanos();
+            while (outcome.state() == TransferState.DONE) {
+                assertThat(System.nanoTime()).isLessThan(limit);
+                outcome = here.write("source", 0, UNMAPPED, target);
+            }
+            assertThat(outcome.state()).isEqualTo(TransferState.FAILED);
+            Peer.result(freed);
+            Couple.checkWorks(here, peer);
+        }
+    }
+
+    /// A system call that is writing into the memory keeps its arena open.
+    private static boolean isClosed(Arena arena) {
+        try {
+            arena.close();
+            return true;
+        } catch (IllegalStateException e) {
+            return !arena.scope().isAlive();
+        }
+    }
+
+    private static void awaitWithin(BooleanSupplier condition) {
+        long limit = System.nanoTime() + Participant.LIMIT.toNanos();
+        while (!condition.getAsBoolean()) {
+            assertThat(System.nanoTime()).isLessThan(limit);
+            Thread.onSpinWait();
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource(names = {"CMA", "TCP"})
+    void tenThousandRegionsAreOpenTogether(TestPath path) {
+        int regions = 10_000;
+        try (PeerProcess peer = PeerProcess.start();
+                Participant here = connect(peer, path)) {
+            peer.tell(
+                    self -> {
+                        MemorySegment memory =
+                                self.add("all", Kind.FOREIGN, regions * 64L).segment();
+                        for (int i = 0; i < regions; i++) {
+                            MemoryRegion view =
+                                    self.endpoint().register(memory.asSlice(i * 64L, 64));
+                            if (i % 100 == 99) {
+                                self.endpoint().publish("view" + i, view);
+                            }
+                        }
+                    });
+            here.add("source", Kind.FOREIGN, 64);
+            for (int i = 99; i < regions; i += 100) {
+                here.fill("source", 0, 64, i);
+                RemoteMemory view = here.connection().lookup("view" + i, Participant.LIMIT);
+                here.write("source", 0, 64, view).assertDone(64);
+            }
+            peer.tell(
+                    self -> {
+                        for (int i = 99; i < regions; i += 100) {
+                            Content.check(self.segment("all").asSlice(i * 64L), 0, 64, i);
+                        }
+                    });
             Couple.checkWorks(here, peer);
         }
     }

@@ -80,35 +80,61 @@ class PathChoiceTest {
                 peer.tell(
                         self -> assertThat(Processes.prctl(Processes.PR_SET_DUMPABLE, 0)).isZero());
             }
-            there.run(self -> self.open(o -> o.withTransports(java.util.List.of("shm"))));
-            byte[] address = there.run(self -> self.endpoint().address().toBytes());
-            CompletableFuture<Boolean> accepted = there.begin(Participant::accept);
-            String explained =
-                    here.run(
-                            self -> {
-                                self.open(o -> o.withTransports(java.util.List.of("shm")));
-                                return self.connect(address).explain();
-                            });
-            Peer.result(accepted);
-            assertThat(explained).contains("cma").containsAnyOf("EPERM", "not permitted", "denied");
-            byte[] target = there.add("target", Kind.FOREIGN, 1000).toBytes();
-            byte[] mapped = there.add("mapped", Kind.TELPHER, 1000).toBytes();
-            String paths =
-                    here.run(
-                            self -> {
-                                self.add("source", Kind.FOREIGN, 1000);
-                                self.fill("source", 0, 1000, 4);
-                                Outcome foreign =
-                                        self.write("source", 0, 1000, RemoteMemory.ofBytes(target))
-                                                .assertDone(1000);
-                                Outcome telpher =
-                                        self.write("source", 0, 1000, RemoteMemory.ofBytes(mapped))
-                                                .assertDone(1000);
-                                return foreign.path() + " " + telpher.path();
-                            });
-            assertThat(paths).isEqualTo("shm-ring mapped");
-            there.check("target", 0, 1000, 4);
-            there.check("mapped", 0, 1000, 4);
+            checkRingInsteadOfCma(here, there);
         }
+    }
+
+    /// As containers without privileges have it: the same user, and no right to look into the
+    // other.
+    @Test
+    void userNamespacesOfTheirOwn() throws Exception {
+        String[] ownUsers = {"/usr/bin/unshare", "--user", "--map-root-user"};
+        assumeTrue(
+                Files.isExecutable(Path.of(ownUsers[0])),
+                "needs unshare of the package util-linux");
+        int allowed =
+                new ProcessBuilder(ownUsers[0], ownUsers[1], ownUsers[2], "true")
+                        .redirectErrorStream(true)
+                        .start()
+                        .waitFor();
+        assumeTrue(allowed == 0, "this system does not allow new user namespaces");
+        try (PeerProcess here = PeerProcess.start(ownUsers);
+                PeerProcess there = PeerProcess.start(ownUsers)) {
+            checkRingInsteadOfCma(here, there);
+        }
+    }
+
+    /// Connects two processes that may not look into each other: the reason is kept, and the ring
+    /// takes over for what cannot be mapped.
+    private static void checkRingInsteadOfCma(PeerProcess here, PeerProcess there) {
+        there.run(self -> self.open(o -> o.withTransports(java.util.List.of("shm"))));
+        byte[] address = there.run(self -> self.endpoint().address().toBytes());
+        CompletableFuture<Boolean> accepted = there.begin(Participant::accept);
+        String explained =
+                here.run(
+                        self -> {
+                            self.open(o -> o.withTransports(java.util.List.of("shm")));
+                            return self.connect(address).explain();
+                        });
+        Peer.result(accepted);
+        assertThat(explained).contains("cma").containsAnyOf("EPERM", "not permitted", "denied");
+        byte[] target = there.add("target", Kind.FOREIGN, 1000).toBytes();
+        byte[] mapped = there.add("mapped", Kind.TELPHER, 1000).toBytes();
+        String paths =
+                here.run(
+                        self -> {
+                            self.add("source", Kind.FOREIGN, 1000);
+                            self.fill("source", 0, 1000, 4);
+                            Outcome foreign =
+                                    self.write("source", 0, 1000, RemoteMemory.ofBytes(target))
+                                            .assertDone(1000);
+                            Outcome telpher =
+                                    self.write("source", 0, 1000, RemoteMemory.ofBytes(mapped))
+                                            .assertDone(1000);
+                            return foreign.path() + " " + telpher.path();
+                        });
+        assertThat(paths).isEqualTo("shm-ring mapped");
+        there.check("target", 0, 1000, 4);
+        there.check("mapped", 0, 1000, 4);
     }
 }
