@@ -98,11 +98,14 @@ class SoakTest {
     }
 
     @Test
-    void descriptorsThatLeakAreFound() throws Exception {
+    void everythingThatLeaksIsFound() throws Exception {
         Process soak = start("--plant", "LEAK", "--minutes", "0.5", "--path", "shm-ring");
         String text = output(soak);
         assertThat(soak.exitValue()).as(text).isEqualTo(1);
-        assertThat(text).contains("FAILED: something leaks: descriptors of rank 0");
+        assertThat(text)
+                .contains("FAILED: something leaks: descriptors of rank 0")
+                .contains("; threads of rank 0")
+                .contains("; MB of memory of rank 0");
     }
 
     @Test
