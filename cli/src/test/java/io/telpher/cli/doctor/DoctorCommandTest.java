@@ -87,6 +87,20 @@ class DoctorCommandTest {
     }
 
     @Test
+    void aPeerIsExplainedByHostAndPort() {
+        EndpointOptions known =
+                options()
+                        .withInterfaces(List.of("127.0.0.1"))
+                        .withSecret(SECRET.get("TELPHER_SECRET").getBytes(UTF_8));
+        try (Endpoint endpoint = Endpoint.open(known)) {
+            Tool.Output explained = telpher(SECRET, "explain", "127.0.0.1:" + endpoint.port());
+            assertThat(explained.exitCode()).as(explained.error()).isZero();
+            assertThat(explained.text())
+                    .contains("(tcp ", "in use", "127.0.0.1:" + endpoint.port());
+        }
+    }
+
+    @Test
     void aWrongSecretAndADeadPeerAreToldApart() throws IOException {
         Path file;
         EndpointOptions known =

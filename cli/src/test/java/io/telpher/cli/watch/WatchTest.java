@@ -118,6 +118,20 @@ class WatchTest {
         return found.find() ? Double.parseDouble(found.group(1)) : -1;
     }
 
+    /// Its numbers do not move; its kernel goes on to acknowledge what arrives, so no lane of a
+    /// peer counts a stall.
+    @Test
+    void topSaysThatAProcessIsStopped() throws Exception {
+        assertThat(new ProcessBuilder("kill", "-STOP", "" + pid).start().waitFor()).isZero();
+        long limit = System.nanoTime() + Duration.ofSeconds(60).toNanos();
+        do {
+            assertThat(System.nanoTime()).as("told by %s", output).isLessThan(limit);
+            output.getBuffer().setLength(0);
+            assertThat(run(new TopCommand(), "--once", "" + pid)).isZero();
+        } while (!output.toString().startsWith("process " + pid + ": these numbers are "));
+        assertThat(output.toString()).contains("s old, the process is stopped", "  lane 0");
+    }
+
     @Test
     void topNamesWhatItCannotRead() throws Exception {
         traffic.destroyForcibly().waitFor();
