@@ -8,7 +8,7 @@
 #   release-check.sh               both
 #   release-check.sh deploy DIR    uploads the working tree's release to the repository in folder DIR, from a
 #                                  copy of the tree
-#   release-check.sh compare OLD NEW   the public API of one jar of the engine against another
+#   release-check.sh compare OLD NEW   the public API of one jar of the engine, or of bootstrap, against another
 #
 # The tests run the last two, and hold what `deploy` makes against their own build.
 # Exit code: 0 good, 1 broken promise, 2 usage. Needs git; JAVA_HOME, else the JDK of telpher.
@@ -69,11 +69,13 @@ check_api() {
     version=$(sed -n 's/^    <version>\(.*\)<.*/\1/p' "$ROOT/pom.xml")
     fails=true
     [ "$(line_of "$version")" = "$(line_of "${tag#v}")" ] || fails=false
-    build "$tag" "$work/old" -pl engine
-    build HEAD "$work/new" -pl engine
-    compare "$work"/old/engine/target/telpher-engine-*.jar "$work"/new/engine/target/telpher-engine-*.jar $fails ||
-        die "api: $version breaks programs written for $tag: keep what was, or raise the version to the next $(
-            case $version in 0.*) echo minor ;; *) echo major ;; esac) one and mark it Breaking in CHANGELOG.md"
+    build "$tag" "$work/old" -pl engine,bootstrap
+    build HEAD "$work/new" -pl engine,bootstrap
+    for module in engine bootstrap; do
+        compare "$work/old/$module/target/telpher-$module"-*.jar "$work/new/$module/target/telpher-$module"-*.jar $fails ||
+            die "api: $version breaks programs written for $tag: keep what was, or raise the version to the next $(
+                case $version in 0.*) echo minor ;; *) echo major ;; esac) one and mark it Breaking in CHANGELOG.md"
+    done
     [ $fails = true ] && say "api: $version keeps the API of $tag" ||
         say "api: $version may break the API of $tag, see above"
 }

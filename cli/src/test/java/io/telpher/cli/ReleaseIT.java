@@ -43,8 +43,10 @@ class ReleaseIT {
         return result;
     }
 
-    /// The repository's files are those that Maven Central asks for, less the signatures; and the
-    /// jars are, byte for byte, those that were built in another folder for the other tests.
+    /// The repository's files are those that Maven Central asks for, less the signatures; their
+    /// descriptions lack the project's public address, which there is none of. The jars of classes
+    /// are, byte for byte, those that were built in another folder for the other tests; whether
+    /// sources, Javadoc and bills of materials are so, too, is for `release-check.sh build` to say.
     @Test
     void aReleaseIsCompleteAndTheSameWhereverItIsBuilt() throws Exception {
         Path repository = temp.resolve("repository");
