@@ -202,7 +202,12 @@ final class FaultScenarios {
         CudaGpu gpu = Stage.gpu(1);
         assertThat(gpu.queue().isIdle()).isTrue();
         String before = FakeGpu.report();
-        for (String fault : List.of("cuMemAlloc:2:2", "cuStreamCreate:2:2", "cuEventCreate:7:2")) {
+        for (String fault :
+                List.of(
+                        "cuMemAlloc:2:2",
+                        "cuStreamCreate:2:2",
+                        "cuEventCreate:7:2",
+                        "cuMemHostAlloc:5:2")) {
             FakeGpu.setFaults(fault);
             assertThatThrownBy(gpu::becomeIntermediate)
                     .as(fault)
@@ -229,11 +234,18 @@ final class FaultScenarios {
             long from = Stage.reach(through, HERE, source, size);
             long to = Stage.reach(through, HERE, target, size);
             for (String fault :
-                    List.of("cuMemcpyAsync:3:2", "cuMemcpyAsync:4:2", "cuStreamWaitEvent:4:2")) {
+                    List.of(
+                            "cuMemcpyAsync:3:2",
+                            "cuMemcpyAsync:4:2",
+                            // The way out does not know of the way in then.
+                            "cuStreamWaitEvent:2:2",
+                            "cuStreamWaitEvent:4:2")) {
                 FakeGpu.setDelay(2_000);
                 FakeGpu.setFaults(fault);
                 assertThat(Stage.copy(through.queue(), Way.VIA, to, from, size))
                         .contains(fault.substring(0, fault.indexOf(':')), "OUT_OF_MEMORY");
+                int before = FakeGpu.mostCopies();
+                assertThat(FakeGpu.mostCopies()).as("of %d under way", before).isZero();
                 FakeGpu.setFaults("");
                 FakeGpu.setDelay(0);
                 Stage.put(HERE, target.address(), new byte[size]);
