@@ -3,9 +3,12 @@ package io.telpher.contract;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.telpher.Connection;
+import io.telpher.MemorySlices;
 import io.telpher.RemoteMemory;
+import io.telpher.RemoteSlices;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
+import io.telpher.TransferOptions;
 import io.telpher.internal.ffi.cuda.FakeGpu;
 import java.util.HashMap;
 import java.util.List;
@@ -64,12 +67,16 @@ class GpuViaTest {
     }
 
     private static RemoteMemory there(Couple couple, String name) {
+        return there(couple, name, 3);
+    }
+
+    private static RemoteMemory there(Couple couple, String name, int gpu) {
         return couple.there()
                 .run(
                         self ->
                                 self.keep(
                                                 name,
-                                                GpuProbeTest.allocate(self, 3, LARGE),
+                                                GpuProbeTest.allocate(self, gpu, LARGE),
                                                 Participant.arena())
                                         .remote());
     }
@@ -193,6 +200,63 @@ class GpuViaTest {
             assertThat(write.assertDone(SMALL).path()).isEqualTo(VIA);
             there.check("gpu", 0, SMALL, 3);
             assertThat(here.connection().explain()).contains("option 'paths' of the peer");
+        }
+    }
+
+    /// GPU 1 carries bytes for one region; the other one is within reach.
+    @Test
+    void anOperationOverBothKindsOfRegionsGoesByFrames() {
+        try (Couple couple = couple()) {
+            assertThat(exchange(couple, SMALL)).isEqualTo(VIA);
+            RemoteMemory near = there(couple, "near", 1);
+            Participant here = couple.here();
+            here.fill("gpu", 0, 2 * SMALL, 8);
+            assertThat(here.write("gpu", 0, SMALL, near).assertDone(SMALL).path())
+                    .isEqualTo("cuda-direct");
+            Transfer both =
+                    here.connection()
+                            .write(
+                                    MemorySlices.of(
+                                            here.region("gpu"),
+                                            new long[] {0, SMALL},
+                                            new long[] {SMALL, SMALL}),
+                                    RemoteSlices.of(
+                                            List.of(
+                                                    target(couple).slice(0, SMALL),
+                                                    near.slice(0, SMALL))),
+                                    TransferOptions.DEFAULTS);
+            assertThat(Outcome.of(both).assertDone(2 * SMALL).path()).isEqualTo("shm-ring");
+            couple.there().check("gpu", 0, SMALL, 8);
+            assertThat(here.connection().explain())
+                    .contains("operations over several regions", "carries some only");
+        }
+    }
+
+    /// Nobody knows whether a GPU that is lost still writes.
+    @Test
+    void theFarSideOfALostGpuIsNotKnown() {
+        try (PeerProcess process = PeerProcess.start(FakeGpu.jvmArguments(), Map.of())) {
+            String found =
+                    process.run(
+                            unused -> {
+                                try (Couple couple =
+                                        Couple.open(o -> o.withTransports(List.of("shm")))
+                                                .connect()) {
+                                    Participant here = couple.here();
+                                    here(couple, "gpu");
+                                    RemoteMemory target = there(couple, "gpu", 1);
+                                    here.write("gpu", 0, LARGE, target).assertDone(LARGE);
+                                    FakeGpu.setFaults("run.cuMemcpyAsync:1:700:sticky");
+                                    Outcome write = here.write("gpu", 0, LARGE, target);
+                                    FakeGpu.setFaults("");
+                                    return "%s %s: %s"
+                                            .formatted(
+                                                    write.state(),
+                                                    write.remoteQuiet(),
+                                                    write.error().getMessage());
+                                }
+                            });
+            assertThat(found).startsWith("FAILED UNKNOWN").contains("path cuda-direct");
         }
     }
 
