@@ -305,7 +305,7 @@ class ConnectTest {
 
     /// A connection that both sides dialled may also be handed out by accept, but there is no
     /// second one.
-    private static void checkNothingToAccept(Endpoint endpoint, Connection known) {
+    static void checkNothingToAccept(Endpoint endpoint, Connection known) {
         try {
             assertThat(endpoint.accept(Duration.ofMillis(1))).isSameAs(known);
         } catch (TelpherException.TimedOut e) {

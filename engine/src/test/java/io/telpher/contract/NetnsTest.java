@@ -1,142 +1,23 @@
 package io.telpher.contract;
 
-import static java.nio.charset.StandardCharsets.US_ASCII;
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
-import io.telpher.Connection;
-import io.telpher.ConnectionMetrics;
 import io.telpher.EndpointAddress;
-import io.telpher.MemoryRegion;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
-import io.telpher.TransferOptions;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
-/// TCP between hosts that have several links: striping, links that fail, packets that are lost.
-/// Each host is a network namespace.
-class NetnsTest {
-    private static final String SUBNET = "10.99.%d";
-    private static final byte[] SECRET = "0123456789abcdef".getBytes(US_ASCII);
-    private static final Duration LIVENESS = Duration.ofSeconds(2);
-    private static final Participant.Tweak TCP =
-            o ->
-                    TestPath.TCP
-                            .restrict(o)
-                            .withLiveness(LIVENESS)
-                            .withSecret(SECRET)
-                            .withDeadline(Duration.ofSeconds(60));
-
-    @TempDir Path folder;
-
-    private Namespaces hosts;
-    private PeerProcess a;
-    private PeerProcess b;
-
-    @AfterEach
-    void close() {
-        try {
-            for (PeerProcess process : new PeerProcess[] {a, b}) {
-                if (process != null && process.isAlive()) {
-                    process.kill();
-                }
-            }
-        } finally {
-            if (hosts != null) {
-                hosts.close();
-            }
-        }
-    }
-
-    /// Two hosts with two links.
-    private void prepareTwoLinks() {
-        assumeTrue(Namespaces.missing() == null, Namespaces.missing());
-        hosts = Namespaces.create("a", "b");
-        hosts.link("a", "b", SUBNET.formatted(0));
-        hosts.link("a", "b", SUBNET.formatted(1));
-        a = PeerProcess.start(hosts.exec("a"));
-        b = PeerProcess.start(hosts.exec("b"));
-    }
-
-    private void limit(String... rates) {
-        for (int i = 0; i < rates.length; i++) {
-            hosts.limit("a", "v" + i, rates[i]);
-            hosts.limit("b", "v" + i, rates[i]);
-        }
-    }
-
-    private void connect(Participant.Tweak options) {
-        a.tell(self -> self.open(options));
-        byte[] address = b.run(self -> self.open(options));
-        CompletableFuture<Boolean> accepted = b.begin(Participant::accept);
-        a.tell(self -> self.connect(address));
-        Peer.result(accepted);
-    }
-
-    private byte[] target(long size) {
-        a.tell(
-                self -> {
-                    self.add("source", Kind.FOREIGN, size);
-                    self.fill("source", 0, size, 4);
-                });
-        return b.add("target", Kind.FOREIGN, size).toBytes();
-    }
-
-    private CompletableFuture<Outcome> startWrite(byte[] target, long size) {
-        return a.start(self -> self.write("source", 0, size, RemoteMemory.ofBytes(target)));
-    }
-
-    private static long sent(Participant self, String subnet) {
-        return self.connection().metrics().lanes().stream()
-                .filter(lane -> lane.description().contains(subnet))
-                .mapToLong(ConnectionMetrics.Lane::bytesSent)
-                .sum();
-    }
-
-    private void checkSmallWrite() {
-        long id = System.nanoTime();
-        String name = "small" + id;
-        byte[] target = b.add(name, Kind.TELPHER, 100).toBytes();
-        a.tell(
-                self -> {
-                    self.add(name, Kind.TELPHER, 100);
-                    self.fill(name, 0, 100, id);
-                    self.write(name, 0, 100, RemoteMemory.ofBytes(target)).assertDone(100);
-                });
-        b.check(name, 0, 100, id);
-    }
-
-    @Test
-    void stripingUsesBothLinks() {
-        prepareTwoLinks();
-        limit("1gbit", "1gbit");
-        connect(TCP);
-        int size = 128 << 20;
-        byte[] target = target(size);
-        long first = a.run(self -> sent(self, "10.99.0."));
-        long second = a.run(self -> sent(self, "10.99.1."));
-        Peer.result(startWrite(target, size)).assertDone(size);
-        b.check("target", 0, size, 4);
-        first = a.<Long>run(self -> sent(self, "10.99.0.")) - first;
-        second = a.<Long>run(self -> sent(self, "10.99.1.")) - second;
-        assertThat(first).as("bytes over the first link").isGreaterThan(size / 5);
-        assertThat(second).as("bytes over the second link").isGreaterThan(size / 5);
-        assertThat(a.<String>run(self -> self.connection().explain()))
-                .contains("10.99.0.", "10.99.1.");
-    }
-
+/// TCP between hosts that have several links, when links fail and packets are lost.
+class NetnsTest extends TwoHosts {
     /// Waits until a link carries lanes again.
     private static void awaitLanes(Participant self, String subnet) {
         long end = System.nanoTime() + Participant.LIMIT.toNanos();
@@ -369,113 +250,5 @@ class NetnsTest {
         Peer.result(accepted);
         checkSmallWrite();
         assertThat(a.<String>run(self -> self.connection().explain())).contains("10.99.1.");
-    }
-
-    @Test
-    void hostsWithoutACommonSubnetAreToldSo() {
-        assumeTrue(Namespaces.missing() == null, Namespaces.missing());
-        hosts = Namespaces.create("a", "m", "b");
-        hosts.link("a", "m", SUBNET.formatted(0));
-        hosts.link("m", "b", SUBNET.formatted(1));
-        // A link-local address could be a neighbour's: only a time-out tells that it is not.
-        hosts.run("a", "ip", "-6", "address", "flush", "dev", "v0");
-        a = PeerProcess.start(hosts.exec("a"));
-        b = PeerProcess.start(hosts.exec("b"));
-        a.tell(self -> self.open(TCP));
-        byte[] address = b.run(self -> self.open(TCP));
-        String error =
-                a.run(
-                        self -> {
-                            long start = System.nanoTime();
-                            try {
-                                self.connect(address);
-                                return "connected";
-                            } catch (TelpherException.ConnectFailed e) {
-                                assertThat(Duration.ofNanos(System.nanoTime() - start))
-                                        .isLessThan(Duration.ofSeconds(3));
-                                return e.getMessage();
-                            }
-                        });
-        assertThat(error).contains("10.99.1.");
-    }
-
-    @Test
-    void onlyTheInterfacesThatWereAskedFor() {
-        for (String choice : List.of("v1", "10.99.1.0/24")) {
-            prepareTwoLinks();
-            connect(o -> TCP.apply(o).withInterfaces(List.of(choice)));
-            int size = 16 << 20;
-            Peer.result(startWrite(target(size), size)).assertDone(size);
-            b.check("target", 0, size, 4);
-            assertThat(a.<Long>run(self -> sent(self, "10.99.0."))).isZero();
-            assertThat(a.<Long>run(self -> sent(self, "10.99.1."))).isGreaterThanOrEqualTo(size);
-            close();
-        }
-    }
-
-    @Test
-    void aLinkThatSpeaksOnlyIpv6() {
-        assumeTrue(Namespaces.missing() == null, Namespaces.missing());
-        hosts = Namespaces.create("a", "b");
-        String device = hosts.link("a", "b", SUBNET.formatted(0));
-        for (String name : List.of("a", "b")) {
-            hosts.run(name, "ip", "-4", "address", "flush", "dev", device);
-            String last = name.equals("a") ? "1" : "2";
-            hosts.run(
-                    name, "ip", "address", "add", "fe80::" + last + "/64", "dev", device, "nodad");
-        }
-        a = PeerProcess.start(hosts.exec("a"));
-        b = PeerProcess.start(hosts.exec("b"));
-        connect(TCP);
-        checkSmallWrite();
-        a.tell(Participant::close);
-        b.tell(Participant::close);
-        int port = 4711;
-        a.tell(self -> self.open(TCP));
-        b.tell(self -> self.open(o -> TCP.apply(o).withPort(port)));
-        CompletableFuture<Boolean> accepted = b.begin(Participant::accept);
-        a.tell(
-                self ->
-                        self.connect(
-                                EndpointAddress.of("fe80::2%" + device, port, SECRET).toBytes()));
-        Peer.result(accepted);
-        checkSmallWrite();
-    }
-
-    @Test
-    void containersThatShareAFolderShareMemory() {
-        prepareTwoLinks();
-        String sockets = folder.toString();
-        connect(o -> o.withSocketDirectory(sockets).withTransports(List.of("shm")));
-        checkSmallWrite();
-        b.add("target", Kind.TELPHER, 10_000);
-        byte[] target = b.run(self -> self.region("target").remote().toBytes());
-        String path =
-                a.run(
-                        self -> {
-                            MemoryRegion source = self.add("source", Kind.TELPHER, 10_000);
-                            Transfer write =
-                                    self.connection()
-                                            .write(
-                                                    source.all(),
-                                                    RemoteMemory.ofBytes(target),
-                                                    TransferOptions.DEFAULTS);
-                            Outcome.of(write).assertDone(10_000);
-                            return write.path();
-                        });
-        assertThat(path).isEqualTo("mapped");
-    }
-
-    @Test
-    void containersThatShareNothingUseTcpAndSaySo() {
-        prepareTwoLinks();
-        connect(o -> o);
-        checkSmallWrite();
-        String explained = a.run(self -> explain(self.connection()));
-        assertThat(explained).contains("tcp").contains("shm");
-    }
-
-    private static String explain(Connection connection) {
-        return connection.explain();
     }
 }
