@@ -42,5 +42,8 @@ class ContractTest {
     class Death extends DeathContract {}
 
     @Nested
+    class DeathForms extends DeathFormsContract {}
+
+    @Nested
     class Exec extends ExecContract {}
 }

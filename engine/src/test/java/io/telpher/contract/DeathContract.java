@@ -18,66 +18,14 @@ import java.util.Deque;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.TestInfo;
 
 /// A peer that dies at any moment: it is noticed, nothing is called done that is not, and
 /// nothing is left.
-@Setting.In({Place.TWO, Place.NETNS})
-abstract class DeathContract extends Contract {
-    /// A second as promised, and a second for two busy cores; more for an emulated machine.
-    private static final long NOTICE = Duration.ofSeconds(RdmaNode.isHere() ? 20 : 2).toNanos();
-
+abstract class DeathContract extends MortalContract {
     private static final int SLOT = 100_000;
     private static final int SLOTS = 300;
-
-    /// Every test gets a peer that lives.
-    @BeforeEach
-    @Override
-    void prepare(TestInfo test) {
-        if (!process().isAlive()) {
-            replacePeer();
-        }
-        super.prepare(test);
-    }
-
-    @Override
-    void release() {
-        here.closeRegions();
-        if (process().isAlive()) {
-            peer.tell(Participant::closeRegions);
-        }
-    }
-
-    private PeerProcess process() {
-        return (PeerProcess) peer;
-    }
-
-    private void checkLost(TelpherException error) {
-        // Names the peer, and the path or its transport.
-        String path = setting.path().path();
-        assertThat(error)
-                .isInstanceOf(TelpherException.PeerLost.class)
-                .hasMessageMatching("(?s).*[0-9a-f]{16}.*")
-                .hasMessageMatching("(?s).*(" + path + (path.equals("tcp") ? "" : "|shm") + ").*");
-    }
-
-    /// Kills the peer after a while.
-    ///
-    /// @return the moment
-    private CompletableFuture<Long> killLater(int millis) {
-        PeerProcess victim = process();
-        return CompletableFuture.supplyAsync(
-                () -> {
-                    sleep(millis);
-                    long now = System.nanoTime();
-                    victim.kill();
-                    return now;
-                },
-                task -> new Thread(task, "test-killer").start());
-    }
 
     /// Which slots are in flight.
     private record Posted(int slot, int size, Transfer transfer) {}
@@ -136,10 +84,6 @@ abstract class DeathContract extends Contract {
         if (round > 0) {
             replacePeer();
         }
-    }
-
-    private RemoteMemory remoteOf(String name) {
-        return RemoteMemory.ofBytes(peer.run(self -> self.region(name).remote().toBytes()));
     }
 
     /// Takes the end of the oldest transfer.
@@ -297,14 +241,6 @@ abstract class DeathContract extends Contract {
             here.closeRegion("progress");
             assertThat(System.nanoTime() - closing).isLessThan(NOTICE);
             release();
-        }
-    }
-
-    private void awaitProgress() {
-        long end = System.nanoTime() + Participant.LIMIT.toNanos();
-        while (Bytes.acquire(here.segment("progress"), 0) == 0) {
-            assertThat(System.nanoTime()).as("time for the first write").isLessThan(end);
-            Thread.onSpinWait();
         }
     }
 

@@ -25,6 +25,13 @@ abstract class TokenContract extends Contract {
     ///
     /// @return the result of the last poll
     private static int complete(Connection connection, LongSupplier operation) {
+        return finish(connection, post(connection, operation));
+    }
+
+    /// Posts by a `try` method, again and again while the connection is full.
+    ///
+    /// @return a token, or why there is none
+    static long post(Connection connection, LongSupplier operation) {
         long end = System.nanoTime() + Participant.LIMIT.toNanos();
         long token = operation.getAsLong();
         while (token == Connection.BACK_PRESSURED) {
@@ -32,7 +39,16 @@ abstract class TokenContract extends Contract {
             checkTime(end);
             token = operation.getAsLong();
         }
-        return token < 0 ? (int) token : finish(connection, token, end);
+        return token;
+    }
+
+    /// Waits for the end of what [#post] has posted.
+    ///
+    /// @return the result of the last poll, or why there is no token
+    static int finish(Connection connection, long token) {
+        return token < 0
+                ? (int) token
+                : finish(connection, token, System.nanoTime() + Participant.LIMIT.toNanos());
     }
 
     private static int finish(Connection connection, long token, long end) {
