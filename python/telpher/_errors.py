@@ -63,9 +63,10 @@ class Unsupported(Error):
 
 
 class NativeFailure(Error, OSError):
-    """A call of the operating system or of a GPU's library failed: ``call``, ``errno``."""
+    """A call of the operating system or of a GPU's library failed: ``call``, ``errno``, and what it was called with."""
 
     call: str = ""
+    arguments: List[str] = []
 
 
 class JvmError(Error):
@@ -129,7 +130,9 @@ def decode(data: bytes) -> "tuple[BaseException, Optional[Ended]]":
     if isinstance(error, Truncated):
         error.sent, error.capacity = int(first), int(second)
     elif isinstance(error, NativeFailure):
-        error.call, error.errno = first, int(second)
+        error.call, arguments = first.split("\n", 1)
+        error.arguments = arguments.split("\n") if arguments else []
+        error.errno = int(second)
     elif isinstance(error, ConnectFailed):
         error.attempts = first.split("\n") if first else []
     if cause:

@@ -240,7 +240,7 @@ def test_transfers_in_the_order_of_a_stream(on_fake_gpus):
 
         # One that is none fails its transfer alone.
         try: print(ab.write(here, there.remote, stream=12345).wait(30))
-        except telpher.NativeFailure as e: print(e.call, e.errno)
+        except telpher.NativeFailure as e: print(e.call, e.arguments, e.errno)
         try: ab.write(here, there.remote, stream=type("S", (), {"ptr": 5, "device_id": 7})())
         except ValueError as e: print(e)
         print(ab.write(here, there.remote, stream=mine).wait(30))
@@ -252,5 +252,5 @@ def test_transfers_in_the_order_of_a_stream(on_fake_gpus):
     )
     assert done.end()[0].splitlines() == [
         "False 4096 b'there' True", "4096 0 b'after' True", "4096 True", "False 4096 True", "False False", "b'onward' True",
-        "cuStreamIsCapturing(12345) 400", "the stream is of device 7, and this process sees 2", "4096", "True failed",
+        "cuStreamIsCapturing ['12345'] 400", "the stream is of device 7, and this process sees 2", "4096", "True failed",
     ]

@@ -153,17 +153,20 @@ public abstract sealed class TelpherException extends RuntimeException {
 
         private final String call;
         private final int errno;
+        private final String[] arguments;
 
-        /// @param call the function and its arguments
+        /// @param call the function's name in C
         /// @param errno the error number, or the library's own code
+        /// @param arguments what it was called with, as far as it tells people anything
         /// @param description the error's name and text, and the remedy where there is one
-        public NativeFailure(String call, int errno, String description) {
-            super(call + " failed: " + description);
+        public NativeFailure(String call, int errno, List<String> arguments, String description) {
+            super("%s(%s) failed: %s".formatted(call, String.join(", ", arguments), description));
             this.call = call;
             this.errno = errno;
+            this.arguments = arguments.toArray(String[]::new);
         }
 
-        /// @return the function and its arguments
+        /// @return the function's name in C
         public String call() {
             return call;
         }
@@ -171,6 +174,11 @@ public abstract sealed class TelpherException extends RuntimeException {
         /// @return the error number, or the library's own code
         public int errno() {
             return errno;
+        }
+
+        /// @return what it was called with, as far as it tells people anything
+        public List<String> arguments() {
+            return List.of(arguments);
         }
     }
 }

@@ -43,7 +43,7 @@ record Failure(Throwable thrown, @Nullable Transfer transfer, byte @Nullable [] 
                 second = Long.toString(e.capacity());
             }
             case TelpherException.NativeFailure e -> {
-                first = e.call();
+                first = e.call() + "\n" + String.join("\n", e.arguments());
                 second = Integer.toString(e.errno());
             }
             case TelpherException.ConnectFailed e -> first = String.join("\n", e.attempts());

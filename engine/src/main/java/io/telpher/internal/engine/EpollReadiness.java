@@ -1,6 +1,5 @@
 package io.telpher.internal.engine;
 
-import io.telpher.TelpherException;
 import io.telpher.internal.ffi.linux.Descriptors;
 import io.telpher.internal.ffi.linux.Epoll;
 import io.telpher.internal.ffi.linux.Errno;
@@ -17,14 +16,14 @@ final class EpollReadiness implements Readiness {
     private final int bell;
 
     EpollReadiness() {
-        epoll = check("epoll_create1", Epoll.create());
-        bell = check("eventfd", EventFd.create());
-        check("epoll_ctl", Epoll.add(epoll, bell, Epoll.EPOLLIN, BELL));
+        epoll = check(Epoll.create(), "epoll_create1");
+        bell = check(EventFd.create(), "eventfd");
+        check(Epoll.add(epoll, bell, Epoll.EPOLLIN, BELL), "epoll_ctl", "ADD", bell);
     }
 
-    private static int check(String call, int result) {
+    private static int check(int result, String call, Object... arguments) {
         if (result < 0) {
-            throw new TelpherException.NativeFailure(call, -result, Errno.describe(result));
+            throw Errno.failure(result, call, arguments);
         }
         return result;
     }

@@ -1,6 +1,5 @@
 package io.telpher.internal.engine;
 
-import io.telpher.TelpherException;
 import io.telpher.internal.ffi.linux.Epoll;
 import io.telpher.internal.ffi.linux.Errno;
 import java.util.Arrays;
@@ -71,7 +70,7 @@ final class Sources {
             int result = readiness.add(descriptor, what, key);
             if (result < 0) {
                 put(index, null);
-                check("epoll_ctl(ADD, " + descriptor + ")", result);
+                check(result, "epoll_ctl", "ADD", descriptor);
             }
             byDescriptor.put(descriptor, source);
             return key;
@@ -104,9 +103,9 @@ final class Sources {
         return source != null && source.key == key ? source : null;
     }
 
-    private static int check(String call, int result) {
+    private static int check(int result, String call, Object... arguments) {
         if (result < 0) {
-            throw new TelpherException.NativeFailure(call, -result, Errno.describe(result));
+            throw Errno.failure(result, call, arguments);
         }
         return result;
     }
@@ -131,7 +130,7 @@ final class Sources {
             s.watched = descriptor;
             s.watchKey = register(descriptor, null, s, watch, what);
         } else {
-            check("epoll_ctl(MOD)", readiness.modify(descriptor, what, s.watchKey));
+            check(readiness.modify(descriptor, what, s.watchKey), "epoll_ctl", "MOD", descriptor);
         }
     }
 
@@ -150,7 +149,7 @@ final class Sources {
     /// @return how many events there are
     int await(int timeout) {
         int n = readiness.await(timeout);
-        return n == -Errno.EINTR ? 0 : check("epoll_wait", n);
+        return n == -Errno.EINTR ? 0 : check(n, "epoll_wait");
     }
 
     /// @return the key of an event

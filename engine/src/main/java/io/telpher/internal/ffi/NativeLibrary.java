@@ -16,7 +16,6 @@ import java.lang.invoke.MethodType;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /// A shared library that this machine may lack. It is opened once and stays open. What it lacks
@@ -133,15 +132,15 @@ public final class NativeLibrary {
         return pointer.address() == 0 ? "" : pointer.reinterpret(Integer.MAX_VALUE).getString(0);
     }
 
-    /// A call with its arguments, for messages. Large numbers are shown as addresses.
-    public static String call(String function, Object... arguments) {
+    /// The arguments of a call, for messages. Large numbers are shown as addresses.
+    public static List<String> arguments(Object... arguments) {
         return Arrays.stream(arguments)
                 .map(
                         argument ->
                                 argument instanceof Long number && number >>> 32 != 0
                                         ? "0x" + Long.toHexString(number)
                                         : argument.toString())
-                .collect(Collectors.joining(", ", function + "(", ")"));
+                .toList();
     }
 
     private String missing(String symbol) {

@@ -10,6 +10,8 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 
@@ -100,18 +102,18 @@ public final class SharedMemory implements AutoCloseable {
     private static SharedMemory ofSmallPages(long bytes, Access access, Pages pages) {
         int fd = Memory.memfdCreate(name(), Memory.MFD_CLOEXEC | Memory.MFD_ALLOW_SEALING);
         if (fd < 0) {
-            throw failure("memfd_create", bytes, -fd);
+            throw failure(-fd, bytes, "memfd_create");
         }
         long length = roundUp(Math.max(bytes, 1), Memory.pageSize());
         int sized = Memory.ftruncate(fd, length);
         if (sized < 0) {
             closeQuietly(fd);
-            throw failure("ftruncate", bytes, -sized);
+            throw failure(-sized, bytes, "ftruncate");
         }
         long address = map(fd, length);
         if (address < 0) {
             closeQuietly(fd);
-            throw failure("mmap", bytes, (int) -address);
+            throw failure((int) -address, bytes, "mmap");
         }
         String detail = "small pages";
         if (pages == Pages.HUGE) {
@@ -123,8 +125,9 @@ public final class SharedMemory implements AutoCloseable {
         if (sealed < 0) {
             unmap(address, length);
             closeQuietly(fd);
-            String call = populated < 0 ? "madvise(MADV_POPULATE_WRITE)" : "fcntl(F_ADD_SEALS)";
-            throw failure(call, bytes, -sealed);
+            throw populated < 0
+                    ? failure(-populated, bytes, "madvise", "MADV_POPULATE_WRITE")
+                    : failure(-sealed, bytes, "fcntl", "F_ADD_SEALS");
         }
         return new SharedMemory(address, length, bytes, access, fd, detail);
     }
@@ -176,14 +179,16 @@ public final class SharedMemory implements AutoCloseable {
         AvailableMemory available = AvailableMemory.of(Path.of("/"));
         if (bytes > available.bytes()) {
             throw new TelpherException.NativeFailure(
-                    "allocating " + bytes + " bytes of shared memory",
+                    "allocate",
                     Errno.ENOMEM,
+                    List.of(bytes + " bytes of shared memory"),
                     "only %d bytes are available %s; %sregister a smaller region"
                             .formatted(available.bytes(), available.where(), available.remedy()));
         }
     }
 
-    private static TelpherException failure(String call, long bytes, int errno) {
+    private static TelpherException failure(
+            int errno, long bytes, String call, String... arguments) {
         String remedy =
                 switch (errno) {
                     case Errno.ENOMEM, Errno.ENOSPC, Errno.EFAULT ->
@@ -193,10 +198,9 @@ public final class SharedMemory implements AutoCloseable {
                             "; every region needs a file descriptor: raise the limit (ulimit -n)";
                     default -> "";
                 };
-        return new TelpherException.NativeFailure(
-                call + " for " + bytes + " bytes of shared memory",
-                errno,
-                Errno.describe(errno) + remedy);
+        List<String> all = new ArrayList<>(List.of(arguments));
+        all.add(bytes + " bytes of shared memory");
+        return new TelpherException.NativeFailure(call, errno, all, Errno.describe(errno) + remedy);
     }
 
     private static String name() {

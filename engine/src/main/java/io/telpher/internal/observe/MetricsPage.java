@@ -1,7 +1,6 @@
 package io.telpher.internal.observe;
 
 import io.telpher.EndpointMetrics;
-import io.telpher.TelpherException;
 import io.telpher.internal.ffi.linux.Descriptors;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.linux.Memory;
@@ -38,8 +37,7 @@ public final class MetricsPage implements AutoCloseable {
     public static MetricsPage create() {
         int descriptor = Memory.memfdCreate(NAME, Memory.MFD_CLOEXEC);
         if (descriptor < 0) {
-            throw new TelpherException.NativeFailure(
-                    "memfd_create(" + NAME + ")", -descriptor, Errno.describe(-descriptor));
+            throw Errno.failure(descriptor, "memfd_create", NAME);
         }
         return new MetricsPage(descriptor);
     }
@@ -99,8 +97,7 @@ public final class MetricsPage implements AutoCloseable {
                                 bytes.length - done,
                                 offset + done);
                 if (n <= 0) {
-                    throw new TelpherException.NativeFailure(
-                            "pwrite of " + NAME, (int) -n, Errno.describe((int) -n));
+                    throw Errno.failure(n, "pwrite", NAME);
                 }
                 done += n;
             }

@@ -81,8 +81,13 @@ class NativeLibraryTest {
 
     @Test
     void callsAreWrittenWithTheirArguments() {
-        assertThat(NativeLibrary.call("f", 1, 5L, 0x7f00_0000_1000L, "x"))
-                .isEqualTo("f(1, 5, 0x7f0000001000, x)");
+        List<String> arguments = NativeLibrary.arguments(1, 5L, 0x7f00_0000_1000L, "x");
+        assertThat(arguments).containsExactly("1", "5", "0x7f0000001000", "x");
+        assertThat(new TelpherException.NativeFailure("f", 12, arguments, "ENOMEM; free some"))
+                .hasMessage("f(1, 5, 0x7f0000001000, x) failed: ENOMEM; free some")
+                .returns("f", TelpherException.NativeFailure::call)
+                .returns(12, TelpherException.NativeFailure::errno)
+                .returns(arguments, TelpherException.NativeFailure::arguments);
     }
 
     private static NativeLibrary open(List<String> candidates) {

@@ -4,6 +4,7 @@ import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import io.telpher.TelpherException;
 import io.telpher.internal.device.CopyQueue;
+import io.telpher.internal.ffi.NativeLibrary;
 import io.telpher.internal.ffi.cuda.CudaError;
 import io.telpher.internal.ffi.cuda.CudaModules;
 import io.telpher.internal.ffi.cuda.CudaStreams;
@@ -92,7 +93,10 @@ final class Agent {
         CudaStreams.synchronize(stream);
         if (!isGone()) {
             throw new TelpherException.NativeFailure(
-                    "a kernel", CudaError.CUDA_ERROR_UNKNOWN, "it ended without its word");
+                    "cuLaunchKernel",
+                    CudaError.CUDA_ERROR_UNKNOWN,
+                    NativeLibrary.arguments(kernel),
+                    "the kernel ended without its word");
         }
     }
 

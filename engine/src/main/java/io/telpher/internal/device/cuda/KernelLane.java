@@ -1,6 +1,7 @@
 package io.telpher.internal.device.cuda;
 
 import io.telpher.TelpherException;
+import io.telpher.internal.ffi.NativeLibrary;
 import io.telpher.internal.ffi.cuda.CudaError;
 import io.telpher.internal.ffi.cuda.CudaModules;
 import io.telpher.internal.ffi.cuda.CudaStreams;
@@ -30,7 +31,10 @@ final class KernelLane extends Lane {
             CudaStreams.synchronize(launch.stream);
             if (!launch.isRaised()) {
                 throw new TelpherException.NativeFailure(
-                        "a kernel", CudaError.CUDA_ERROR_UNKNOWN, "it ended without its flag");
+                        "cuLaunchKernel",
+                        CudaError.CUDA_ERROR_UNKNOWN,
+                        NativeLibrary.arguments(kernel),
+                        "the kernel ended without its flag");
             }
         }
     }

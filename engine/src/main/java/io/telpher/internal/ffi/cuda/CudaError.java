@@ -136,7 +136,7 @@ public final class CudaError {
     public static TelpherException.NativeFailure failure(
             int result, String call, Object... arguments) {
         return new TelpherException.NativeFailure(
-                NativeLibrary.call(call, arguments), Math.abs(result), describe(result));
+                call, Math.abs(result), NativeLibrary.arguments(arguments), describe(result));
     }
 
     private static String text(MethodHandle function, int result) {

@@ -12,6 +12,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
+import java.util.List;
 
 /// Modules (compiled code in a context), their functions, and launches.
 public final class CudaModules {
@@ -93,8 +94,9 @@ public final class CudaModules {
             if (result != CudaError.CUDA_SUCCESS) {
                 String said = log.getString(0).strip();
                 throw new TelpherException.NativeFailure(
-                        "cuModuleLoadDataEx(" + image.length + " bytes)",
+                        "cuModuleLoadDataEx",
                         result,
+                        List.of(image.length + " bytes"),
                         CudaError.describe(result) + (said.isEmpty() ? "" : ": " + said));
             }
             return out.get(JAVA_LONG, 0);

@@ -125,8 +125,9 @@ public final class Nvml {
     static void check(int result, String call, Object... arguments) {
         if (result != NVML_SUCCESS) {
             throw new TelpherException.NativeFailure(
-                    NativeLibrary.call(call, arguments),
+                    call,
                     result,
+                    NativeLibrary.arguments(arguments),
                     errorString(result) + " (" + result + ")");
         }
     }

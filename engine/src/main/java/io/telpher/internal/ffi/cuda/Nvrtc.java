@@ -226,8 +226,9 @@ public final class Nvrtc {
     private static void check(int result, String call, Object... arguments) {
         if (result != NVRTC_SUCCESS) {
             throw new TelpherException.NativeFailure(
-                    NativeLibrary.call(call, arguments),
+                    call,
                     result,
+                    NativeLibrary.arguments(arguments),
                     errorString(result) + " (" + result + ")");
         }
     }

@@ -58,7 +58,7 @@ public final class HipError {
     public static TelpherException.NativeFailure failure(
             int result, String call, Object... arguments) {
         return new TelpherException.NativeFailure(
-                NativeLibrary.call(call, arguments), Math.abs(result), describe(result));
+                call, Math.abs(result), NativeLibrary.arguments(arguments), describe(result));
     }
 
     /// What a `try` method returns for a result.

@@ -1,5 +1,7 @@
 package io.telpher.internal.ffi.linux;
 
+import io.telpher.TelpherException;
+import io.telpher.internal.ffi.NativeLibrary;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.MemorySegment;
@@ -170,6 +172,18 @@ public final class Errno {
     /// Name and explanation, such as `ECONNRESET (Connection reset by peer)`.
     public static String describe(int errno) {
         return name(errno) + " (" + text(Math.abs(errno)) + ")";
+    }
+
+    /// The exception for a system call that failed.
+    ///
+    /// @param error an errno or minus errno
+    /// @param call the call's name
+    /// @param arguments what it was called with; large numbers are shown as addresses
+    public static TelpherException.NativeFailure failure(
+            long error, String call, Object... arguments) {
+        int errno = (int) Math.abs(error);
+        return new TelpherException.NativeFailure(
+                call, errno, NativeLibrary.arguments(arguments), describe(errno));
     }
 
     private static String text(int errno) {

@@ -68,18 +68,6 @@ public final class Verbs {
         return LIBRARY.has(symbol);
     }
 
-    /// The exception for a verb that failed; for callers of `try...` methods and operations.
-    ///
-    /// @param error an errno or minus errno
-    /// @param call the function's name in C
-    /// @param arguments what it was called with; large numbers are shown as addresses
-    public static TelpherException.NativeFailure failure(
-            long error, String call, Object... arguments) {
-        int errno = (int) Math.abs(error);
-        return new TelpherException.NativeFailure(
-                NativeLibrary.call(call, arguments), errno, Errno.describe(errno));
-    }
-
     /// Where the calling thread's downcalls leave errno.
     static MemorySegment state() {
         return CURRENT_STATE.get();
@@ -107,14 +95,14 @@ public final class Verbs {
     /// Throws unless `error` is 0.
     static void check(int error, String call, Object... arguments) {
         if (error != 0) {
-            throw failure(error, call, arguments);
+            throw Errno.failure(error, call, arguments);
         }
     }
 
     /// Throws for minus errno, returns everything else.
     static long checked(long result, String call, Object... arguments) {
         if (result < 0) {
-            throw failure(result, call, arguments);
+            throw Errno.failure(result, call, arguments);
         }
         return result;
     }

@@ -8,6 +8,7 @@ import static java.lang.foreign.ValueLayout.JAVA_SHORT;
 
 import io.telpher.internal.ffi.NativeLibrary;
 import io.telpher.internal.ffi.Scratch;
+import io.telpher.internal.ffi.linux.Errno;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
@@ -346,7 +347,7 @@ public final class VerbsQueuePairs {
             Object[] all = new Object[arguments.length + 1];
             all[0] = "queue pair " + number(pair);
             System.arraycopy(arguments, 0, all, 1, arguments.length);
-            throw Verbs.failure(error, "ibv_modify_qp", all);
+            throw Errno.failure(error, "ibv_modify_qp", all);
         }
     }
 }

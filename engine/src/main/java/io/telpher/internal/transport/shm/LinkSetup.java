@@ -178,7 +178,7 @@ final class LinkSetup {
         writer = Mapping.createGuarded("telpher-hazards", HazardPage.BYTES, Mapping.Others.READ);
         doorbell = EventFd.create();
         if (doorbell < 0) {
-            throw Mapping.failure("eventfd", doorbell);
+            throw Mapping.failure(doorbell, "eventfd");
         }
     }
 

@@ -1,6 +1,7 @@
 package io.telpher.internal.transport.shm;
 
 import io.telpher.TelpherException;
+import io.telpher.internal.ffi.NativeLibrary;
 import io.telpher.internal.ffi.linux.Descriptors;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.linux.Memory;
@@ -67,7 +68,7 @@ final class Mapping implements AutoCloseable {
                 int unused = Memory.munmap(address, bytes);
             }
             closeDescriptor(fd);
-            throw failure("mapping " + bytes + " bytes of " + name, sealed);
+            throw unusable(address, sealed, name, bytes);
         }
         int unused = Memory.madvise(address, bytes, Memory.MADV_DONTFORK);
         return new Mapping(address, bytes, fd, arena);
@@ -80,7 +81,7 @@ final class Mapping implements AutoCloseable {
         }
         int copy = Descriptors.fcntl(fd, Descriptors.F_DUPFD_CLOEXEC, 0);
         if (copy < 0) {
-            throw failure("fcntl(F_DUPFD_CLOEXEC)", copy);
+            throw failure(copy, "fcntl", "F_DUPFD_CLOEXEC");
         }
         return copy;
     }
@@ -89,12 +90,12 @@ final class Mapping implements AutoCloseable {
     static int createFile(String name, long bytes) {
         int fd = Memory.memfdCreate(name, Memory.MFD_CLOEXEC | Memory.MFD_ALLOW_SEALING);
         if (fd < 0) {
-            throw failure("memfd_create(" + name + ")", fd);
+            throw failure(fd, "memfd_create", name);
         }
         int sized = Memory.ftruncate(fd, bytes);
         if (sized < 0) {
             closeDescriptor(fd);
-            throw failure("ftruncate(" + name + ", " + bytes + ")", sized);
+            throw failure(sized, "ftruncate", name, bytes);
         }
         return fd;
     }
@@ -112,7 +113,7 @@ final class Mapping implements AutoCloseable {
         checkFile(fd, bytes, what);
         long address = Memory.mmap(0, bytes, protection, Memory.MAP_SHARED, fd, 0);
         if (address < 0) {
-            throw failure("mapping " + bytes + " bytes of the peer's " + what, address);
+            throw failure(address, "mmap", "the peer's " + what, bytes + " bytes");
         }
         int unused = Memory.madvise(address, bytes, Memory.MADV_DONTFORK);
         return new Mapping(address, bytes, -1, null);
@@ -170,7 +171,15 @@ final class Mapping implements AutoCloseable {
         }
     }
 
-    static TelpherException failure(String call, long result) {
+    /// What a new file came to that could not be mapped, or was mapped and could not be sealed.
+    static TelpherException unusable(long address, int sealed, String name, long bytes) {
+        return address < 0
+                ? failure(address, "mmap", name, bytes + " bytes")
+                : failure(sealed, "fcntl", "F_ADD_SEALS", name);
+    }
+
+    /// @param result minus errno
+    static TelpherException failure(long result, String call, Object... arguments) {
         int errno = (int) -result;
         String remedy =
                 switch (errno) {
@@ -181,6 +190,7 @@ final class Mapping implements AutoCloseable {
                                     + " vm.max_map_count";
                     default -> "";
                 };
-        return new TelpherException.NativeFailure(call, errno, Errno.describe(errno) + remedy);
+        return new TelpherException.NativeFailure(
+                call, errno, NativeLibrary.arguments(arguments), Errno.describe(errno) + remedy);
     }
 }

@@ -41,6 +41,7 @@ final class RingMemory implements AutoCloseable {
     static final long PARKED = 384;
     static final long WAITING = 512;
 
+    private static final String NAME = "telpher-ring";
     private static final long MAGIC = 0x31676e6972505454L + DATA;
     private static final long MAPPED = HEADER + 2L * DATA;
 
@@ -55,7 +56,7 @@ final class RingMemory implements AutoCloseable {
 
     /// Creates an empty ring.
     static RingMemory create() {
-        int fd = Mapping.createFile("telpher-ring", FILE);
+        int fd = Mapping.createFile(NAME, FILE);
         long address = map(fd);
         int sealed = address < 0 ? (int) address : Mapping.seal(fd, Mapping.Others.WRITE);
         if (sealed < 0) {
@@ -63,7 +64,7 @@ final class RingMemory implements AutoCloseable {
                 int unused = Memory.munmap(address, MAPPED);
             }
             Mapping.closeDescriptor(fd);
-            throw Mapping.failure("mapping a ring of " + FILE + " bytes", sealed);
+            throw Mapping.unusable(address, sealed, NAME, FILE);
         }
         RingMemory ring = new RingMemory(address, fd);
         Words.WORD.setRelease(ring.segment, MAGIC_OFFSET, MAGIC);
@@ -75,7 +76,7 @@ final class RingMemory implements AutoCloseable {
         Mapping.checkFile(fd, FILE, "ring");
         long address = map(fd);
         if (address < 0) {
-            throw Mapping.failure("mapping the peer's ring of " + FILE + " bytes", address);
+            throw Mapping.failure(address, "mmap", "the peer's ring", FILE + " bytes");
         }
         RingMemory ring = new RingMemory(address, -1);
         if ((long) Words.WORD.getAcquire(ring.segment, MAGIC_OFFSET) != MAGIC) {

@@ -13,6 +13,7 @@ import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HexFormat;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /// The listening Unix socket of one endpoint: an abstract name, which leaves no file, or a file in
@@ -65,14 +66,17 @@ final class ShmListener implements AutoCloseable {
             removeIfDead(Path.of(locator.name()));
             result = bind(fd, locator);
         }
+        String call = "bind";
         if (result >= 0) {
+            call = "listen";
             result = Sockets.listen(fd, BACKLOG);
         }
         if (result < 0) {
             int unused = Descriptors.close(fd);
             throw new TelpherException.NativeFailure(
-                    "listening at " + locator.text(),
+                    call,
                     -result,
+                    List.of(locator.text()),
                     Errno.describe(-result)
                             + (folder == null
                                     ? ""
@@ -86,7 +90,7 @@ final class ShmListener implements AutoCloseable {
         int type = Sockets.SOCK_STREAM | Sockets.SOCK_NONBLOCK | Sockets.SOCK_CLOEXEC;
         int fd = Sockets.socket(Sockets.AF_UNIX, type, 0);
         if (fd < 0) {
-            throw Mapping.failure("socket(AF_UNIX)", fd);
+            throw Mapping.failure(fd, "socket", "AF_UNIX");
         }
         return fd;
     }

@@ -61,8 +61,7 @@ final class TcpDialer {
         TcpDialer dialer = new TcpDialer(what, attempts, deadline);
         int epoll = Epoll.create();
         if (epoll < 0) {
-            throw new TelpherException.NativeFailure(
-                    "epoll_create1", -epoll, Errno.describe(epoll));
+            throw Errno.failure(epoll, "epoll_create1");
         }
         try (Arena arena = Arena.ofConfined()) {
             return dialer.run(epoll, arena);

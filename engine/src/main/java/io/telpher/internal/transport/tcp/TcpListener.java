@@ -10,6 +10,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.util.List;
 import java.util.Objects;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
@@ -48,17 +49,21 @@ final class TcpListener implements AutoCloseable {
     static TcpListener everywhere(int port) {
         int fd = Sockets.socket(Sockets.AF_INET6, STREAM, 0);
         if (fd >= 0) {
-            int rc = Sockets.setsockopt(fd, Sockets.IPPROTO_IPV6, Sockets.IPV6_V6ONLY, 0);
-            rc = rc < 0 ? rc : listen(fd, wildcard(16), port);
-            if (rc >= 0) {
+            try {
+                int rc = Sockets.setsockopt(fd, Sockets.IPPROTO_IPV6, Sockets.IPV6_V6ONLY, 0);
+                if (rc < 0) {
+                    throw refused(rc, "setsockopt", "[::]:" + port);
+                }
+                listen(fd, wildcard(16), port);
                 return new TcpListener(fd, true);
-            }
-            Descriptors.close(fd);
-            if (rc != -Errno.EADDRNOTAVAIL && rc != -Errno.EAFNOSUPPORT) {
-                throw refused("[::]:" + port, rc);
+            } catch (TelpherException.NativeFailure e) {
+                Descriptors.close(fd);
+                if (e.errno() != Errno.EADDRNOTAVAIL && e.errno() != Errno.EAFNOSUPPORT) {
+                    throw e;
+                }
             }
         }
-        return at(wildcard(4), port, false);
+        return at(wildcard(4), port);
     }
 
     /// Listens on one address.
@@ -67,7 +72,14 @@ final class TcpListener implements AutoCloseable {
     /// @param otherwise whether another port will do when that one is taken
     static TcpListener at(NetAddress address, int port, Fallback otherwise) {
         InetAddress ip = scoped(address.ip(), address.scope());
-        return at(ip, port, otherwise == Fallback.ANY_PORT);
+        try {
+            return at(ip, port);
+        } catch (TelpherException.NativeFailure e) {
+            if (e.errno() != Errno.EADDRINUSE || otherwise != Fallback.ANY_PORT) {
+                throw e;
+            }
+            return at(ip, 0);
+        }
     }
 
     /// What to do when a port is taken.
@@ -78,33 +90,37 @@ final class TcpListener implements AutoCloseable {
         ANY_PORT
     }
 
-    private static TcpListener at(InetAddress ip, int port, boolean anyPort) {
+    private static TcpListener at(InetAddress ip, int port) {
         boolean v6 = ip.getAddress().length == 16;
         int fd = Sockets.socket(v6 ? Sockets.AF_INET6 : Sockets.AF_INET, STREAM, 0);
         if (fd < 0) {
-            throw refused(NetAddress.text(ip, port), fd);
+            throw refused(fd, "socket", NetAddress.text(ip, port));
         }
-        if (v6) {
-            Sockets.setsockopt(fd, Sockets.IPPROTO_IPV6, Sockets.IPV6_V6ONLY, 1);
-        }
-        int rc = listen(fd, ip, port);
-        if (rc == -Errno.EADDRINUSE && anyPort) {
-            rc = listen(fd, ip, 0);
-        }
-        if (rc < 0) {
+        try {
+            if (v6) {
+                Sockets.setsockopt(fd, Sockets.IPPROTO_IPV6, Sockets.IPV6_V6ONLY, 1);
+            }
+            listen(fd, ip, port);
+        } catch (TelpherException.NativeFailure e) {
             Descriptors.close(fd);
-            throw refused(NetAddress.text(ip, port), rc);
+            throw e;
         }
         return new TcpListener(fd, v6);
     }
 
-    private static int listen(int fd, InetAddress ip, int port) {
+    private static void listen(int fd, InetAddress ip, int port) {
         Sockets.setsockopt(fd, Sockets.SOL_SOCKET, Sockets.SO_REUSEADDR, 1);
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment address = arena.allocate(SocketAddresses.STORAGE_BYTES, 8);
             int length = SocketAddresses.encode(new InetSocketAddress(ip, port), address);
-            int rc = Sockets.bind(fd, address, length);
-            return rc < 0 ? rc : Sockets.listen(fd, BACKLOG);
+            int bound = Sockets.bind(fd, address, length);
+            if (bound < 0) {
+                throw refused(bound, "bind", NetAddress.text(ip, port));
+            }
+        }
+        int listening = Sockets.listen(fd, BACKLOG);
+        if (listening < 0) {
+            throw refused(listening, "listen", NetAddress.text(ip, port));
         }
     }
 
@@ -132,13 +148,13 @@ final class TcpListener implements AutoCloseable {
         }
     }
 
-    private static TelpherException refused(String where, int rc) {
+    private static TelpherException.NativeFailure refused(int rc, String call, String where) {
         String remedy =
                 rc == -Errno.EADDRINUSE
                         ? ": another program listens there; choose another port, or port 0"
                         : rc == -Errno.EACCES ? ": ports below 1024 need privileges" : "";
         return new TelpherException.NativeFailure(
-                "listening on " + where, Math.abs(rc), Errno.describe(rc) + remedy);
+                call, Math.abs(rc), List.of(where), Errno.describe(rc) + remedy);
     }
 
     int descriptor() {

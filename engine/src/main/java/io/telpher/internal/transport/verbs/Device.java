@@ -210,6 +210,7 @@ final class Device implements AutoCloseable {
             throw new TelpherException.NativeFailure(
                     e.call(),
                     e.errno(),
+                    e.arguments(),
                     "%s for %d bytes on %s; RLIMIT_MEMLOCK is %s: raise it (ulimit -l unlimited,"
                                     .formatted(
                                             Errno.describe(e.errno()), bytes, name, lockedLimit())

@@ -86,8 +86,7 @@ final class QueuePair {
         alarm = EventFd.create();
         try {
             if (alarm < 0) {
-                throw new TelpherException.NativeFailure(
-                        "eventfd()", -alarm, Errno.describe(alarm));
+                throw Errno.failure(alarm, "eventfd");
             }
             channel = provider.createChannel(device.context());
             cq = provider.createCq(device.context(), completions, channel);

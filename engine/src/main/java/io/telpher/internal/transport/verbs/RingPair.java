@@ -66,8 +66,7 @@ final class RingPair implements AutoCloseable {
             mirrorKeys = device.register(mirror.address(), Ring.BYTES, 0);
             int error = RingInput.postAll(made);
             if (error != 0) {
-                throw new TelpherException.NativeFailure(
-                        "ibv_post_recv", error, Errno.describe(error));
+                throw Errno.failure(error, "ibv_post_recv", made.number());
             }
             complete = true;
         } finally {
@@ -125,8 +124,7 @@ final class RingPair implements AutoCloseable {
             SendRequest.immediate(request, Ring.creditOnly(0));
             int error = queuePair.postSend(request);
             if (error != 0) {
-                throw new TelpherException.NativeFailure(
-                        "ibv_post_send", error, Errno.describe(error));
+                throw Errno.failure(error, "ibv_post_send", queuePair.number());
             }
             long wc = ours.allocate(WorkCompletion.BYTES, 8).address();
             int n;
@@ -137,7 +135,7 @@ final class RingPair implements AutoCloseable {
                 LockSupport.parkNanos(PATIENCE);
             }
             if (n < 0) {
-                throw new TelpherException.NativeFailure("ibv_poll_cq", -n, Errno.describe(n));
+                throw Errno.failure(n, "ibv_poll_cq", queuePair.number());
             }
             int status = WorkCompletion.status(wc);
             if (status != WorkCompletion.IBV_WC_SUCCESS) {

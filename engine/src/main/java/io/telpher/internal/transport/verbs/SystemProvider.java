@@ -55,7 +55,7 @@ final class SystemProvider implements Provider {
         int result = Descriptors.setNonBlocking(VerbsDevices.asyncDescriptor(context), true);
         if (result < 0) {
             int unused = VerbsDevices.close(context);
-            throw Verbs.failure(result, "fcntl of the descriptor of asynchronous events", device);
+            throw Errno.failure(result, "fcntl", "F_SETFL", "asynchronous events of " + device);
         }
         return context;
     }
@@ -114,7 +114,7 @@ final class SystemProvider implements Provider {
     public Registration register(long pd, long address, long bytes, int access) {
         long region = VerbsMemory.tryRegister(pd, address, bytes, access);
         if (region < 0) {
-            throw Verbs.failure(region, "ibv_reg_mr", address, bytes, access);
+            throw Errno.failure(region, "ibv_reg_mr", address, bytes, access);
         }
         return new Registration(
                 region, VerbsMemory.localKey(region), VerbsMemory.remoteKey(region));
@@ -131,7 +131,7 @@ final class SystemProvider implements Provider {
         int result = Descriptors.setNonBlocking(VerbsCompletions.descriptor(channel), true);
         if (result < 0) {
             int unused = VerbsCompletions.destroyChannel(channel);
-            throw Verbs.failure(result, "fcntl of the descriptor of a completion channel");
+            throw Errno.failure(result, "fcntl", "F_SETFL", "a completion channel");
         }
         return channel;
     }

@@ -1,6 +1,5 @@
 package io.telpher.internal.transport.verbs;
 
-import io.telpher.TelpherException;
 import io.telpher.internal.ffi.linux.Descriptors;
 import io.telpher.internal.ffi.linux.Epoll;
 import io.telpher.internal.ffi.linux.Errno;
@@ -69,13 +68,12 @@ final class VerbsLane implements Lane {
     }
 
     private static void watch(int epoll, int descriptor) {
-        int result =
-                epoll < 0
-                        ? epoll
-                        : Epoll.add(epoll, descriptor, Epoll.EPOLLIN | Epoll.EPOLLRDHUP, 0);
+        if (epoll < 0) {
+            throw Errno.failure(epoll, "epoll_create1");
+        }
+        int result = Epoll.add(epoll, descriptor, Epoll.EPOLLIN | Epoll.EPOLLRDHUP, 0);
         if (result < 0) {
-            throw new TelpherException.NativeFailure(
-                    "epoll of a verbs lane", -result, Errno.describe(result));
+            throw Errno.failure(result, "epoll_ctl", "ADD", descriptor);
         }
     }
 

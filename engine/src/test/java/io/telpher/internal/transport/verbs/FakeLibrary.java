@@ -151,7 +151,7 @@ abstract class FakeLibrary implements Provider {
     }
 
     private static TelpherException.NativeFailure failure(String verb, int errno) {
-        return new TelpherException.NativeFailure(verb + "()", errno, Errno.describe(errno));
+        return Errno.failure(errno, verb);
     }
 
     /// @return 0, or the errno: the object is still there then, and does what it did
