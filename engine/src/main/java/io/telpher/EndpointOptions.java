@@ -24,7 +24,8 @@ import org.jspecify.annotations.Nullable;
 /// @param liveness how long the peer's host may acknowledge nothing before it is lost
 /// @param drainLimit most time between a deadline or cancellation and the terminal state
 /// @param spin how long a waiting thread polls before it parks
-/// @param maxNotification largest notification that peers may send, in bytes
+/// @param maxNotification largest notification that this endpoint sends and takes, in bytes, up to
+///     1 GiB; larger ones than 16 MiB need it raised at both ends
 /// @param socketDirectory folder for the same-host socket, for containers that share nothing but a
 ///     folder; null: an abstract name, which leaves no file
 /// @param hugePages whether memory that Telpher allocates asks for huge pages

@@ -122,11 +122,8 @@ final class ConnectionImpl implements Connection {
 
     private TransferOptions checkNote(TransferOptions options) {
         MemorySegment note = options.notification();
-        if (note != null && note.byteSize() > core.endpoint().options().maxNotification()) {
-            throw new IllegalArgumentException(
-                    "a notification of %d bytes; the limit is %d (EndpointOptions.maxNotification)"
-                            .formatted(
-                                    note.byteSize(), core.endpoint().options().maxNotification()));
+        if (note != null) {
+            tokens.checkNote(note.byteSize());
         }
         return options;
     }

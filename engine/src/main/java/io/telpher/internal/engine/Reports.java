@@ -152,7 +152,12 @@ final class Reports {
         endings.revokeLater(op, reason, refusalDetail(op, reason));
     }
 
-    private String refusalDetail(Operation op, int reason) {
+    private static String refusalDetail(Operation op, int reason) {
+        if (reason == Connection.DENIED && op.noteSent > 0 && op.counter == null) {
+            // Its bytes have arrived: notifications that go in parts follow them.
+            return "its notification of %d bytes is above the peer's limit; raise EndpointOptions.maxNotification there"
+                    .formatted(op.noteLength);
+        }
         if (reason == Connection.CANCELLED) {
             return op.kind == Operation.Kind.SERVE
                     ? "the reader gave up"

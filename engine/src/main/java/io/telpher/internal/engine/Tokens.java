@@ -116,11 +116,20 @@ final class Tokens {
                 : tryPost(kind, region, offset, length, null, 0, tag);
     }
 
-    long tryNotify(MemorySegment payload, long offset, int length) {
-        if (length > connection.endpoint().options().maxNotification()) {
+    /// Refuses a notification that is larger than this endpoint's limit.
+    void checkNote(long length) {
+        int most = connection.endpoint().options().maxNotification();
+        if (length > most) {
             throw new IllegalArgumentException(
-                    "a notification of " + length + " bytes is too long");
+                    ("a notification of %d bytes is above the limit of %d; raise"
+                                    + " EndpointOptions.maxNotification at both ends, or write into"
+                                    + " a region")
+                            .formatted(length, most));
         }
+    }
+
+    long tryNotify(MemorySegment payload, long offset, int length) {
+        checkNote(length);
         if (connection.isOver()) {
             return connection.reasonOver();
         }
