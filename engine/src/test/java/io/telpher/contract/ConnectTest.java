@@ -56,34 +56,6 @@ class ConnectTest {
 
     @ParameterizedTest
     @EnumSource(mode = EnumSource.Mode.MATCH_NONE, names = "CUDA_.*")
-    void aWrongSecretIsDeniedAndHarmsNobody(TestPath path) {
-        try (Couple couple = Couple.open(path)) {
-            AddressCodec.Address right = AddressCodec.decode(couple.address());
-            byte[] secret = right.secret().clone();
-            secret[3] ^= 1;
-            for (byte[] wrong : List.of(secret, new byte[16], new byte[64])) {
-                byte[] address = AddressCodec.encode(new AddressCodec.Address(wrong, right.peer()));
-                long start = System.nanoTime();
-                assertThatThrownBy(() -> couple.here().connect(address))
-                        .isInstanceOf(TelpherException.AccessDenied.class)
-                        .extracting(Throwable::getMessage)
-                        .asString()
-                        .doesNotContain(HexFormat.of().formatHex(right.secret()));
-                checkTime(start, Duration.ofSeconds(3));
-            }
-            assertThatThrownBy(
-                            () ->
-                                    couple.there()
-                                            .participant()
-                                            .endpoint()
-                                            .accept(Duration.ofMillis(200)))
-                    .isInstanceOf(TelpherException.TimedOut.class);
-            couple.connect().checkWorks();
-        }
-    }
-
-    @ParameterizedTest
-    @EnumSource(mode = EnumSource.Mode.MATCH_NONE, names = "CUDA_.*")
     void nobodyIsThere(TestPath path) {
         try (Couple couple = Couple.open(path)) {
             byte[] address = couple.address();

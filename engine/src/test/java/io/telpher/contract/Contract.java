@@ -22,7 +22,16 @@ import org.junit.jupiter.params.provider.ArgumentsSource;
 import org.opentest4j.TestAbortedException;
 
 /// Promises that hold on every path. Subclasses hold the tests of one topic; [ContractTest] nests
-/// them all. Each runs in one process and between two.
+/// them all. Each runs in one process and between two, with TCP also between two network
+/// namespaces, but for what makes no sense there ([Setting.In]) or is no different:
+///
+/// - Death, deadlines, exec: in one process they would kill, stop or replace the test itself.
+/// - 5 GiB ([LargeTransferTest]): on each path once. The namespaces' TCP is that of two processes.
+/// - The full mesh ([MeshTest]): in one process, where all that 64 endpoints leave can be counted.
+/// - Hostile input ([HostileInputTest]): a stranger has a socket and no endpoint, and is the same
+///   wherever it comes from: once for each door, the TCP port and the Unix socket.
+/// - Links that fail, and connects that cross between hosts: only between namespaces
+///   ([NetnsTest], [NetnsRoutesTest]); connects that cross within one process: [ConnectTest].
 ///
 /// The tests of a class share two endpoints and a connection, and get a fresh connection when a
 /// test left a broken one behind.

@@ -24,6 +24,9 @@ class ContractTest {
     class Token extends TokenContract {}
 
     @Nested
+    class Admission extends AdmissionContract {}
+
+    @Nested
     class Access extends AccessContract {}
 
     @Nested

@@ -20,7 +20,7 @@ import org.junit.jupiter.api.RepeatedTest;
 import org.junit.jupiter.api.io.TempDir;
 
 /// A peer whose process goes on as another program: nobody may write into that, or read from it.
-@Setting.In(Place.TWO)
+@Setting.In({Place.TWO, Place.NETNS})
 abstract class ExecContract extends Contract {
     private static final long ADDRESS = 0x1000_0000_0000L;
     private static final int SIZE = 4 << 20;

@@ -17,7 +17,7 @@ import java.time.Duration;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/// Sizes and offsets beyond 32 bits, between two processes.
+/// Sizes and offsets beyond 32 bits: between two processes, and for the path within one in one.
 class LargeTransferTest {
     private static final long SIZE = (5L << 30) + 12_345;
 
@@ -35,7 +35,7 @@ class LargeTransferTest {
     private static final Duration LIMIT = Duration.ofSeconds(100);
 
     @ParameterizedTest
-    @EnumSource(names = {"MAPPED", "CMA", "RING", "TCP"})
+    @EnumSource(names = {"SELF", "MAPPED", "CMA", "RING", "TCP"})
     void fiveGibibytes(TestPath path) throws IOException {
         // What Telpher allocates is there whole.
         boolean allocated = path == TestPath.MAPPED;
@@ -44,7 +44,8 @@ class LargeTransferTest {
         assumeTrue(
                 available >= needed,
                 "needs " + needed + " MiB of memory, " + available + " are available");
-        try (PeerProcess peer = PeerProcess.start();
+        Place place = path == TestPath.SELF ? Place.ONE : Place.TWO;
+        try (Peer peer = new Setting(path, place).startPeer();
                 Participant here = new Participant()) {
             peer.openWith(here, options -> path.restrict(options).withDeadline(LIMIT));
             MemorySegment near = register(here, "near");
