@@ -179,7 +179,9 @@ public final class BenchCommand implements Callable<Integer> {
     @Option(
             names = "--background",
             paramLabel = "OP:BYTES",
-            description = "Writes or reads beside the measured operations, such as write:64M.")
+            description =
+                    "Writes or reads beside the measured operations, such as write:64M. Sends and"
+                            + " notifications need a receiver that takes them and are no load.")
     private @Nullable String background;
 
     @Option(
