@@ -2,6 +2,7 @@ package io.telpher.proof;
 
 import io.telpher.bootstrap.RendezvousFuzz;
 import io.telpher.internal.engine.FramesFuzz;
+import io.telpher.internal.observe.SnapshotFuzz;
 import io.telpher.internal.transport.shm.ShmLinkFuzz;
 import io.telpher.internal.transport.tcp.TcpInputFuzz;
 import io.telpher.internal.transport.tcp.TcpLocatorFuzz;
@@ -25,6 +26,7 @@ enum Fuzzed {
     SHM_LINK(ShmLinkFuzz.class, ShmLinkFuzz::fuzzerTestOneInput),
     VERBS(VerbsFuzz.class, VerbsFuzz::fuzzerTestOneInput),
     RENDEZVOUS(RendezvousFuzz.class, RendezvousFuzz::fuzzerTestOneInput),
+    SNAPSHOT(SnapshotFuzz.class, SnapshotFuzz::fuzzerTestOneInput),
     TOPOLOGY(TopologyFuzz.class, TopologyFuzz::fuzzerTestOneInput);
 
     final Class<?> type;

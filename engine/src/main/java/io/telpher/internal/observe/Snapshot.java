@@ -153,6 +153,11 @@ public record Snapshot(
         return new Snapshot(sequence, writtenMillis, leftOut, endpoints);
     }
 
+    /// A text of another process, perhaps of another user's: nothing in it is for the terminal.
+    private static String text(DataInputStream in) throws IOException {
+        return in.readUTF().replaceAll("[\\p{Cntrl}\\x80-\\x9f]", "?");
+    }
+
     private static int count(DataInputStream in) throws IOException {
         int count = in.readInt();
         if (count < 0 || count > in.available()) {
@@ -181,7 +186,7 @@ public record Snapshot(
         int pathCount = count(in);
         List<ConnectionMetrics.Path> paths = new ArrayList<>();
         for (int i = 0; i < pathCount; i++) {
-            String name = in.readUTF();
+            String name = text(in);
             long[] p = longs(in, 3);
             paths.add(new ConnectionMetrics.Path(name, p[0], p[1], p[2]));
         }
@@ -189,8 +194,8 @@ public record Snapshot(
         List<ConnectionMetrics.Lane> lanes = new ArrayList<>();
         for (int i = 0; i < laneCount; i++) {
             int index = in.readInt();
-            String path = in.readUTF();
-            String description = in.readUTF();
+            String path = text(in);
+            String description = text(in);
             boolean alive = in.readBoolean();
             long[] l = longs(in, 8);
             lanes.add(

@@ -1,15 +1,21 @@
 package io.telpher.internal.wire;
 
 import io.telpher.RemoteMemory;
+import io.telpher.internal.device.ExportRecord;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 
-/// Memory descriptors: the first bytes are one, 16 more say which part is taken of it.
+/// Memory descriptors: the first bytes are one, 16 more say which part is taken of it. And what a
+/// same-host peer is told of memory of a GPU.
 public final class RemoteMemoryFuzz {
     private RemoteMemoryFuzz() {}
 
     /// @param data a descriptor, then offset and length of a part
     public static void fuzzerTestOneInput(byte[] data) {
+        ExportRecord record = ExportRecord.ofBytes(Arrays.copyOf(data, ExportRecord.MAX));
+        if (record != null && !record.equals(ExportRecord.ofBytes(record.toBytes()))) {
+            throw new AssertionError("a record that was read again as another");
+        }
         RemoteMemory memory;
         try {
             memory =
