@@ -34,6 +34,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -256,6 +257,9 @@ public final class ShmLinkFuzz {
     /// An engine without a progress thread: the fuzzer says when descriptors are looked at.
     private static final class Context implements EndpointContext {
         final Map<Integer, Runnable> watched = new HashMap<>();
+        /// Names the listener, of which there may be others on this host.
+        private final long incarnation = ThreadLocalRandom.current().nextLong(8, Long.MAX_VALUE);
+
         private final MemorySegment memory = Arena.global().allocate(REGION, 8);
 
         void look(int descriptor) {
@@ -272,7 +276,7 @@ public final class ShmLinkFuzz {
 
         @Override
         public long incarnation() {
-            return 5;
+            return incarnation;
         }
 
         @Override
