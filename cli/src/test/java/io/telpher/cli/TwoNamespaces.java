@@ -7,7 +7,8 @@ import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/// Two network namespaces with a link between them, `d0` at both ends: two hosts, for networks.
+/// Two network namespaces with links between them, `d0`, `d1`, ... at both ends: two hosts, for
+/// networks.
 public final class TwoNamespaces implements AutoCloseable {
     private final String here;
     private final String there;
@@ -25,13 +26,27 @@ public final class TwoNamespaces implements AutoCloseable {
         return Tool.find("ip") == null ? "needs ip of the package iproute2" : null;
     }
 
-    /// Makes them: addresses 10.77.1.1 and 10.77.1.2.
+    /// Makes them with one link.
     ///
     /// @param prefix of their names, up to five letters
     public static TwoNamespaces create(String prefix) {
+        return create(prefix, 1);
+    }
+
+    /// Makes them: addresses 10.77.1.1 and 10.77.1.2 on the first link, 10.77.2.1 and 10.77.2.2 on
+    /// the second one.
+    ///
+    /// @param prefix of their names, up to five letters
+    public static TwoNamespaces create(String prefix, int links) {
         TwoNamespaces made = new TwoNamespaces(prefix + ProcessHandle.current().pid());
         try {
-            made.connect();
+            run("ip netns add " + made.here);
+            run("ip netns add " + made.there);
+            run("ip -n %s link set lo up".formatted(made.here));
+            run("ip -n %s link set lo up".formatted(made.there));
+            for (int link = 0; link < links; link++) {
+                made.connect("d" + link, "10.77." + (link + 1));
+            }
             return made;
         } catch (AssertionError e) {
             made.close();
@@ -39,26 +54,25 @@ public final class TwoNamespaces implements AutoCloseable {
         }
     }
 
-    private void connect() {
-        run("ip netns add " + here);
-        run("ip netns add " + there);
-        run("ip -n %s link add d0 type veth peer name d0 netns %s".formatted(here, there));
+    private void connect(String device, String subnet) {
+        run(
+                "ip -n %s link add %s type veth peer name %s netns %s"
+                        .formatted(here, device, device, there));
         for (String namespace : List.of(here, there)) {
-            String address = namespace.equals(here) ? "10.77.1.1/24" : "10.77.1.2/24";
-            run("ip -n %s addr add %s dev d0".formatted(namespace, address));
-            run("ip -n %s link set d0 up".formatted(namespace));
-            run("ip -n %s link set lo up".formatted(namespace));
+            String address = subnet + (namespace.equals(here) ? ".1/24" : ".2/24");
+            run("ip -n %s addr add %s dev %s".formatted(namespace, address, device));
+            run("ip -n %s link set %s up".formatted(namespace, device));
         }
-        awaitLink(here);
-        awaitLink(there);
+        awaitLink(here, device);
+        awaitLink(there, device);
     }
 
     /// The kernel notices some time after the second end is up that there is a link.
-    private static void awaitLink(String namespace) {
+    private static void awaitLink(String namespace, String device) {
         long end = System.nanoTime() + 20_000_000_000L;
         Tool.Output link;
         do {
-            link = Tool.run(List.of("ip", "-n", namespace, "link", "show", "d0"), Map.of(), 20);
+            link = Tool.run(List.of("ip", "-n", namespace, "link", "show", device), Map.of(), 20);
             assertThat(System.nanoTime()).as("no link yet: " + link.text()).isLessThan(end);
         } while (!link.text().contains("state UP"));
     }

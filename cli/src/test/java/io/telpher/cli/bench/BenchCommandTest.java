@@ -1,20 +1,27 @@
 package io.telpher.cli.bench;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.withinPercentage;
+import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import io.telpher.Device;
+import io.telpher.cli.Json;
 import io.telpher.cli.Main;
 import io.telpher.cli.Tool;
+import io.telpher.cli.TwoNamespaces;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -326,10 +333,7 @@ class BenchCommandTest {
         Path address = temp.resolve("bench.address");
         Process listener = Tool.start(command("--listen=" + address), environment);
         try {
-            for (int i = 0; i < 600 && !Files.exists(address); i++) {
-                Thread.sleep(50);
-            }
-            assertThat(address).exists();
+            awaitAddress(address);
             assertThat(Files.getPosixFilePermissions(address)).hasSize(2);
             Tool.Output output =
                     bench(
@@ -340,15 +344,112 @@ class BenchCommandTest {
                             "--seconds=0.02");
             assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
             assertThat(output.text()).contains("path tcp (tcp)", "all data right");
-            Tool.Output other = Tool.await(listener, 20);
-            assertThat(other.exitCode()).as(other.error()).isZero();
+            awaitEnd(listener);
             assertThat(address).doesNotExist();
         } finally {
             Tool.end(listener);
         }
     }
 
-    private static Tool.Output bench(Map<String, String> environment, String... arguments) {
+    private static void awaitAddress(Path address) {
+        await().atMost(Duration.ofSeconds(60)).until(() -> Files.exists(address));
+    }
+
+    private static void awaitEnd(Process listener) {
+        Tool.Output output = Tool.await(listener, 20);
+        assertThat(output.exitCode()).as(output.error()).isZero();
+    }
+
+    @Test
+    void twoRailsAreComparedWithTheirSum() throws Exception {
+        assumeTrue(TwoNamespaces.missing() == null, TwoNamespaces.missing());
+        Path address = temp.resolve("bench.address");
+        Path json = temp.resolve("out.json");
+        String rails = "--rails=10.77.1.0/24,10.77.2.0/24";
+        try (TwoNamespaces hosts = TwoNamespaces.create("tlpb", 2)) {
+            Process listener =
+                    Tool.start(in(hosts.there(), command("--listen=" + address, rails)), Map.of());
+            try {
+                awaitAddress(address);
+                List<String> connect =
+                        command(
+                                "--connect=@" + address,
+                                rails,
+                                "--path=tcp",
+                                "--op=write",
+                                "--sizes=1M",
+                                "--depth=1",
+                                "--seconds=0.02",
+                                "--json=" + json);
+                Tool.Output output = Tool.run(in(hosts.here(), connect), Map.of(), 100);
+                assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+                assertThat(output.text()).contains("all rails together: ", "all data right");
+                awaitEnd(listener);
+            } finally {
+                Tool.end(listener);
+            }
+        }
+        Map<String, Map<String, Object>> metrics = new HashMap<>();
+        for (String line : Files.readAllLines(json)) {
+            if (line.startsWith("{\"metric\"")) {
+                Map<String, Object> fields = Json.parse(line);
+                metrics.put((String) fields.get("metric"), fields);
+            }
+        }
+        Map<String, Object> sum = metrics.get("sum of rails, write of 1M at depth 1");
+        double alone = 0;
+        for (String rail : List.of("10.77.1.0/24", "10.77.2.0/24")) {
+            alone += value(metrics.get("write of 1M at depth 1 over rail " + rail), "value");
+        }
+        assertThat(value(sum, "value")).isPositive();
+        assertThat(value(sum, "reference")).isCloseTo(alone, withinPercentage(1));
+    }
+
+    private static double value(Map<String, Object> fields, String name) {
+        return ((Number) fields.get(name)).doubleValue();
+    }
+
+    private static List<String> in(String namespace, List<String> command) {
+        List<String> all = new ArrayList<>(TwoNamespaces.in(namespace));
+        all.addAll(command);
+        return all;
+    }
+
+    @Test
+    void aRankThatIsKilledEndsItWithAMessage() throws Exception {
+        Path text = temp.resolve("text");
+        Path errors = temp.resolve("errors");
+        Process bench =
+                new ProcessBuilder(
+                                command(
+                                        "--path=mapped",
+                                        "--op=write",
+                                        "--sizes=4K",
+                                        "--depth=2",
+                                        "--pattern=all-to-all",
+                                        "--ranks=3",
+                                        "--seconds=60"))
+                        .redirectOutput(text.toFile())
+                        .redirectError(errors.toFile())
+                        .start();
+        try {
+            // The ranks are connected when the head of the table is printed.
+            await().atMost(Duration.ofSeconds(60))
+                    .until(() -> Files.readString(text).contains("path mapped"));
+            List<ProcessHandle> ranks = bench.children().toList();
+            assertThat(ranks).hasSize(2);
+            ranks.getLast().destroyForcibly();
+            assertThat(bench.waitFor(50, TimeUnit.SECONDS)).as("it ends").isTrue();
+            assertThat(bench.exitValue()).as(Files.readString(errors)).isEqualTo(1);
+            assertThat(errors).content().startsWith("telpher bench: ").doesNotContain("\tat ");
+            assertThat(text).content().doesNotContain("all data right");
+            await().atMost(Duration.ofSeconds(20)).until(() -> !ranks.getFirst().isAlive());
+        } finally {
+            Tool.end(bench);
+        }
+    }
+
+    static Tool.Output bench(Map<String, String> environment, String... arguments) {
         try {
             return Tool.await(Tool.start(command(arguments), environment), 100);
         } catch (IOException e) {
