@@ -270,10 +270,16 @@ final class ConnectionCore {
         POLLS.setOpaque(this, (long) POLLS.getOpaque(this) + 1);
         long polled = keeper.poll(into);
         int others = devices.poll() + streams.poll();
-        if (LaneKeeper.noteLength(polled) >= 0 && LaneKeeper.frames(polled) == 1 && others == 0) {
-            // The thread may have an answer, which goes first: the next turn settles, be it this
-            // thread's or that of the progress thread, which sees that nobody polls any more.
+        if (LaneKeeper.noteLength(polled) >= 0
+                && LaneKeeper.frames(polled) == 1
+                && others == 0
+                && !outbound.hasControl()
+                && !outbound.hasShort()
+                && !isDue()) {
+            // The thread may have an answer, which goes first: the next turn settles. If this
+            // thread takes no more, the progress thread does, which must not arm meanwhile.
             settledStamp = UNSETTLED;
+            progress.attend(this);
         } else {
             settle(LaneKeeper.frames(polled) + others);
         }
@@ -298,17 +304,20 @@ final class ConnectionCore {
     /// must cost little.
     private void settle(int frames) {
         long stamp = outbound.stamp();
-        if (frames > 0
-                || stamp != settledStamp
-                || (++idleTurns & 7) == 0
-                || endings.hasWork()
-                || devices.hasEnded()
-                || oneSided.hasWork()
-                || keeper.hasWork()
-                || lanes.isBlocked()) {
+        if (frames > 0 || stamp != settledStamp || (++idleTurns & 7) == 0 || isDue()) {
             settledStamp = stamp;
             afterwards();
         }
+    }
+
+    /// Whether something waits for [#afterwards()], beside frames to be sent.
+    private boolean isDue() {
+        return endings.hasWork()
+                || devices.hasEnded()
+                || oneSided.hasWork()
+                || keeper.hasWork()
+                || undertaker.hasWork()
+                || lanes.isBlocked();
     }
 
     /// Everything that must be done without lock and tokens.
