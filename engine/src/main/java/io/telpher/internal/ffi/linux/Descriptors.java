@@ -57,11 +57,11 @@ public final class Descriptors {
     private static final MethodHandle PWRITE = LibC.link("pwrite", TRANSFER_AT);
 
     /// `pread` with the buffer as an address, and its owner as an extra argument that C does not
-    /// see
-    private static final MethodHandle PREAD_INSIDE = LibC.link("pread", TRANSFER_INSIDE);
+    /// see; without errno
+    private static final MethodHandle PREAD_INSIDE = LibC.linkPlain("pread", TRANSFER_INSIDE);
 
     /// `pwrite` likewise
-    private static final MethodHandle PWRITE_INSIDE = LibC.link("pwrite", TRANSFER_INSIDE);
+    private static final MethodHandle PWRITE_INSIDE = LibC.linkPlain("pwrite", TRANSFER_INSIDE);
 
     /// `int fcntl(int fd, int op, ...)`
     private static final MethodHandle FCNTL =
@@ -170,25 +170,17 @@ public final class Descriptors {
     /// @param at where the part starts in `owner`
     public static long pread(int fd, MemorySegment owner, long at, long length, long offset) {
         java.util.Objects.checkFromIndexSize(at, length, owner.byteSize());
-        CallState call = CallState.current();
+        long result;
         try {
-            long result;
-            do {
-                result =
-                        call.result(
-                                (long)
-                                        PREAD_INSIDE.invokeExact(
-                                                call.errno,
-                                                fd,
-                                                owner.address() + at,
-                                                length,
-                                                offset,
-                                                owner));
-            } while (result == -Errno.EINTR);
-            return result;
+            result =
+                    (long)
+                            PREAD_INSIDE.invokeExact(
+                                    fd, owner.address() + at, length, offset, owner);
         } catch (Throwable t) {
             throw LibC.unexpected(t);
         }
+        // The same bytes to the same place: made again, it tells why.
+        return result >= 0 ? result : pread(fd, owner.asSlice(at, length), length, offset);
     }
 
     /// As [#pwrite(int, MemorySegment, long, long)] from a part of a segment, without making a
@@ -197,25 +189,17 @@ public final class Descriptors {
     /// @param at where the part starts in `owner`
     public static long pwrite(int fd, MemorySegment owner, long at, long length, long offset) {
         java.util.Objects.checkFromIndexSize(at, length, owner.byteSize());
-        CallState call = CallState.current();
+        long result;
         try {
-            long result;
-            do {
-                result =
-                        call.result(
-                                (long)
-                                        PWRITE_INSIDE.invokeExact(
-                                                call.errno,
-                                                fd,
-                                                owner.address() + at,
-                                                length,
-                                                offset,
-                                                owner));
-            } while (result == -Errno.EINTR);
-            return result;
+            result =
+                    (long)
+                            PWRITE_INSIDE.invokeExact(
+                                    fd, owner.address() + at, length, offset, owner);
         } catch (Throwable t) {
             throw LibC.unexpected(t);
         }
+        // The same bytes to the same place: made again, it tells why.
+        return result >= 0 ? result : pwrite(fd, owner.asSlice(at, length), length, offset);
     }
 
     public static int fcntl(int fd, int operation, long argument) {

@@ -68,11 +68,20 @@ public final class Processes {
 
     /// `ssize_t process_vm_readv(pid_t pid, const struct iovec *local_iov, unsigned long liovcnt,
     /// const struct iovec *remote_iov, unsigned long riovcnt, unsigned long flags)`
-    private static final MethodHandle PROCESS_VM_READV = LibC.link("process_vm_readv", PROCESS_VM);
+    private static final MethodHandle PROCESS_VM_READV =
+            LibC.linkPlain("process_vm_readv", PROCESS_VM);
+
+    /// The same with errno, for calls that have failed
+    private static final MethodHandle PROCESS_VM_READV_AGAIN =
+            LibC.link("process_vm_readv", PROCESS_VM);
 
     /// `ssize_t process_vm_writev(pid_t pid, const struct iovec *local_iov, unsigned long liovcnt,
     /// const struct iovec *remote_iov, unsigned long riovcnt, unsigned long flags)`
     private static final MethodHandle PROCESS_VM_WRITEV =
+            LibC.linkPlain("process_vm_writev", PROCESS_VM);
+
+    /// The same with errno, for calls that have failed
+    private static final MethodHandle PROCESS_VM_WRITEV_AGAIN =
             LibC.link("process_vm_writev", PROCESS_VM);
 
     /// `int prctl(int option, ...)`
@@ -151,19 +160,21 @@ public final class Processes {
             MemorySegment keep) {
         LibC.checkLength(local, (long) localCount * IoVec.BYTES);
         LibC.checkLength(remote, (long) remoteCount * IoVec.BYTES);
-        CallState call = CallState.current();
+        long locals = localCount;
+        long remotes = remoteCount;
         try {
-            return call.result(
+            long result =
                     (long)
                             PROCESS_VM_READV.invokeExact(
-                                    call.errno,
-                                    pid,
-                                    local,
-                                    (long) localCount,
-                                    remote,
-                                    (long) remoteCount,
-                                    0L,
-                                    keep));
+                                    pid, local, locals, remote, remotes, 0L, keep);
+            if (result >= 0) {
+                return result;
+            }
+            CallState call = CallState.current();
+            return call.result(
+                    (long)
+                            PROCESS_VM_READV_AGAIN.invokeExact(
+                                    call.errno, pid, local, locals, remote, remotes, 0L, keep));
         } catch (Throwable t) {
             throw LibC.unexpected(t);
         }
@@ -180,19 +191,21 @@ public final class Processes {
             MemorySegment keep) {
         LibC.checkLength(local, (long) localCount * IoVec.BYTES);
         LibC.checkLength(remote, (long) remoteCount * IoVec.BYTES);
-        CallState call = CallState.current();
+        long locals = localCount;
+        long remotes = remoteCount;
         try {
-            return call.result(
+            long result =
                     (long)
                             PROCESS_VM_WRITEV.invokeExact(
-                                    call.errno,
-                                    pid,
-                                    local,
-                                    (long) localCount,
-                                    remote,
-                                    (long) remoteCount,
-                                    0L,
-                                    keep));
+                                    pid, local, locals, remote, remotes, 0L, keep);
+            if (result >= 0) {
+                return result;
+            }
+            CallState call = CallState.current();
+            return call.result(
+                    (long)
+                            PROCESS_VM_WRITEV_AGAIN.invokeExact(
+                                    call.errno, pid, local, locals, remote, remotes, 0L, keep));
         } catch (Throwable t) {
             throw LibC.unexpected(t);
         }
