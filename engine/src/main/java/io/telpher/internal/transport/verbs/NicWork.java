@@ -129,8 +129,8 @@ final class NicWork implements WorkQueue.Work {
         return failure != null;
     }
 
-    /// Cuts the next range, of local memory that is there: when its arena was closed, the pages may
-    /// be somebody else's.
+    /// Cuts the next range, of local memory that is there and a region that is open: when an arena
+    /// was closed, the pages may be somebody else's, and when the peer's region was, the key.
     ///
     /// @param most bytes, at least 1
     /// @return its length, or 0 when there is none any more: exhausted, or failed
@@ -139,7 +139,7 @@ final class NicWork implements WorkQueue.Work {
             if (exhausted || (left == 0 && !nextPiece())) {
                 return 0;
             }
-            if (!memory.scope().isAlive()) {
+            if (!memory.scope().isAlive() || there().isClosed()) {
                 fail(WorkQueue.End.STALE, null);
                 return 0;
             }
@@ -168,7 +168,7 @@ final class NicWork implements WorkQueue.Work {
         window = source.window() instanceof VerbsWindow open ? open : null;
         keys = registered.find(region.index(), region.generation());
         memory = region.segment();
-        if (window == null || window.isClosed() || keys == null) {
+        if (window == null || keys == null) {
             fail(WorkQueue.End.STALE, null); // it was closed since the work was posted
             return false;
         }

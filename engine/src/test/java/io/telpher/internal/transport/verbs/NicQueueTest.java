@@ -16,6 +16,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.reflect.Proxy;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
@@ -78,18 +79,29 @@ class NicQueueTest {
         }
     }
 
-    /// Pieces of one byte; what happens at the last of them, and how it ended.
+    /// Pieces of equal length; what happens at the last of them, and how it ended.
     private final class Source implements WorkQueue.Source {
         private final Runnable last;
+        private final int piece;
         private final List<WorkQueue.End> ends = new ArrayList<>();
-        private final Window window;
+        private final VerbsWindow window;
         private @Nullable String why;
-        private int at = -1;
+        private int at;
         private int fences;
 
+        /// Pieces of one byte.
         Source(Runnable last) {
+            this(last, 1);
+        }
+
+        /// The peer's memory has a key for each byte: every byte is a request, whatever a piece is.
+        Source(Runnable last, int piece) {
             RegionKeys keys = memory.register(region);
+            int[] names = new int[BYTES];
+            Arrays.fill(names, keys.remoteKey(0));
             this.last = last;
+            this.piece = piece;
+            this.at = -piece;
             this.window =
                     new VerbsWindow(
                             null,
@@ -100,8 +112,8 @@ class NicQueueTest {
                                     3,
                                     keys.address() + BYTES,
                                     BYTES,
-                                    BYTES,
-                                    new int[] {keys.remoteKey(0)},
+                                    1,
+                                    names,
                                     ""));
         }
 
@@ -114,13 +126,14 @@ class NicQueueTest {
         /// As if it were large.
         void postLarge(NicWork work) {
             ends.clear();
-            at = -1;
+            at = -piece;
             work.post(false, NicQueue.SMALL + 1L);
         }
 
         @Override
         public boolean next() {
-            if (++at == BYTES - 1) {
+            at += piece;
+            if (at == BYTES - piece) {
                 last.run();
             }
             return at < BYTES;
@@ -148,7 +161,7 @@ class NicQueueTest {
 
         @Override
         public long bytes() {
-            return 1;
+            return piece;
         }
 
         @Override
@@ -268,6 +281,27 @@ class NicQueueTest {
         assertThat(broken.ends).containsExactly(WorkQueue.End.FAILED);
         assertThat(broken.why).contains("IndexOutOfBoundsException: piece");
         assertThat(good.ends).containsExactly(WorkQueue.End.DONE);
+        assertThat(failures).isEmpty();
+    }
+
+    /// The send queue has room for the first of it when the region is closed at the peer, whose key
+    /// another region may have by the time that there is room for the rest.
+    @Test
+    void aPieceIsCutNoFurtherWhenItsRegionIsClosed() {
+        VERBS.silence("fake0", true);
+        long before = VERBS.requests();
+        Source first = new Source(() -> {});
+        Source second = new Source(() -> {}, BYTES);
+        first.post();
+        second.post();
+        long posted = VERBS.requests() - before;
+        assertThat(posted).isGreaterThan(BYTES).isLessThan(2 * BYTES);
+        second.window.end();
+        VERBS.silence("fake0", false);
+        pollUntilEnded(second);
+        assertThat(first.ends).containsExactly(WorkQueue.End.DONE);
+        assertThat(second.ends).containsExactly(WorkQueue.End.STALE);
+        assertThat(VERBS.requests() - before).isEqualTo(posted);
         assertThat(failures).isEmpty();
     }
 
