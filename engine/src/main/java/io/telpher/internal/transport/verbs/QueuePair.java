@@ -55,6 +55,7 @@ final class QueuePair {
     private long cq;
     private long qp;
 
+    private int number;
     private int inline;
 
     /// Makes it, in the state INIT.
@@ -91,6 +92,7 @@ final class QueuePair {
             channel = provider.createChannel(device.context());
             cq = provider.createCq(device.context(), completions, channel);
             create(shape);
+            number = provider.number(qp);
             device.remember(this, qp, cq);
             provider.initialise(qp, rail.port(), settings.pkeyIndex(), shape.access());
             made = true;
@@ -127,6 +129,10 @@ final class QueuePair {
     /// @throws TelpherException.NativeFailure when the peer's address cannot be resolved, or
     ///     another reason of the kernel
     void connect(Offer peer, int reads) {
+        long pair = qp;
+        if (pair == 0) {
+            throw Errno.failure(Errno.EBADF, "ibv_modify_qp", number);
+        }
         VerbsQueuePairs.Path path =
                 new VerbsQueuePairs.Path(
                         rail.port(),
@@ -139,11 +145,11 @@ final class QueuePair {
                         settings.serviceLevel());
         int mtu = Math.min(peer.mtu(), rail.mtu());
         provider.readyToReceive(
-                qp,
+                pair,
                 new VerbsQueuePairs.Receiving(
                         path, mtu, peer.qpn(), peer.psn(), reads, NOT_READY_TIMER));
         provider.readyToSend(
-                qp,
+                pair,
                 new VerbsQueuePairs.Sending(
                         psn, settings.timeout(), settings.retries(), NOT_READY_RETRIES, reads));
     }
@@ -164,8 +170,9 @@ final class QueuePair {
         return psn;
     }
 
+    /// @return its 24-bit number, which may be another one's once this is closed
     int number() {
-        return provider.number(qp);
+        return number;
     }
 
     /// @return most bytes that a request carries by itself
@@ -173,8 +180,11 @@ final class QueuePair {
         return inline;
     }
 
+    /// @return a descriptor that becomes readable with what [#requestNotification] asked for, or
+    ///     `-EBADF`
     int descriptor() {
-        return provider.descriptor(channel);
+        long of = channel;
+        return of == 0 ? -Errno.EBADF : provider.descriptor(of);
     }
 
     /// @return a descriptor that becomes readable with [#broken], and stays so until [#takeAlarm]

@@ -2,9 +2,11 @@ package io.telpher.internal.transport.verbs;
 
 import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.telpher.Access;
 import io.telpher.EndpointOptions;
+import io.telpher.TelpherException;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.verbs.VerbsMemory;
 import io.telpher.spi.EndpointContext;
@@ -349,7 +351,14 @@ class NicQueueTest {
     @Test
     void aQueuePairThatWasClosedRefusesEveryCall() {
         QueuePair closed = pair(0);
+        int number = closed.number();
+        Offer peer = offer(far);
         assertThat(closed.close()).isTrue();
+        assertThat(closed.number()).isEqualTo(number);
+        assertThat(closed.descriptor()).isEqualTo(-Errno.EBADF);
+        assertThatThrownBy(() -> closed.connect(peer, 1))
+                .isInstanceOf(TelpherException.NativeFailure.class)
+                .hasMessageContaining("EBADF");
         assertThat(closed.postSend(0)).isEqualTo(Errno.EBADF);
         assertThat(closed.postReceive(0)).isEqualTo(Errno.EBADF);
         assertThat(closed.poll(1, 0)).isEqualTo(-Errno.EBADF);
