@@ -166,10 +166,7 @@ final class WindowTargets {
                 if (closed) {
                     return;
                 }
-                if (!end(offered.index())) {
-                    throw new TelpherException.Unsupported(
-                            "the queue pair before could not be ended");
-                }
+                endBefore(offered.index());
             }
             int reads = Math.clamp(offered.reads(), 1, reads(memory.device()));
             fresh = new QueuePair(memory.device(), rail, settings, SHAPE);
@@ -185,15 +182,18 @@ final class WindowTargets {
         }
     }
 
-    /// @return false when this was closed meanwhile: the queue pair stays the caller's
+    /// @return false when this was closed meanwhile: the queue pair stays the caller's, as when
+    ///     something is thrown
+    /// @throws TelpherException.Unsupported as [#endBefore]
     private synchronized boolean use(
             ControlMessage.Offered offered,
             QueuePair fresh,
             int reads,
             @Nullable FlushWord flushedBy) {
-        if (closed || !end(offered.index())) {
+        if (closed) {
             return false;
         }
+        endBefore(offered.index());
         control.send(
                 new ControlMessage.Accepted(
                         offered.index(),
@@ -208,6 +208,16 @@ final class WindowTargets {
         pairs[offered.index()] =
                 fresh; // not before the word is out: what throws leaves it the caller's
         return true;
+    }
+
+    /// Makes room for another queue pair. Under the monitor.
+    ///
+    /// @throws TelpherException.Unsupported when one of the link, perhaps ended meanwhile by
+    ///     another task, could not be destroyed
+    private void endBefore(int index) {
+        if (!end(index)) {
+            throw new TelpherException.Unsupported("a queue pair before could not be ended");
+        }
     }
 
     /// Under the monitor.

@@ -1,17 +1,22 @@
 package io.telpher.internal.transport.verbs;
 
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.tuple;
 
 import io.telpher.TelpherException;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.transport.verbs.FakeObjects.Region;
 import io.telpher.spi.EndpointContext;
+import io.telpher.spi.Lane;
+import java.lang.foreign.MemorySegment;
 import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -136,6 +141,72 @@ class DeviceTest {
         others.forEach(RingPair::close);
         device.close();
         VERBS.forgetAll();
+    }
+
+    /// The peer's other queue pair on the link is being connected meanwhile: it hears of that, too.
+    @Test
+    void aTargetIsRefusedWhenAnotherOneCouldNotBeDestroyed() {
+        AtomicReference<Runnable> meanwhile = new AtomicReference<>(() -> {});
+        Provider hooked =
+                Altered.provider(
+                        VERBS,
+                        "readyToReceive",
+                        (usual, arguments) -> {
+                            meanwhile.getAndSet(() -> {}).run();
+                            return usual.answer();
+                        });
+        Device device = new Device(hooked, endpoint, "fake0");
+        Registrations memory = new Registrations(device, endpoint, false);
+        Rail rail = rails(device, new ArrayList<>()).getFirst();
+        RingPair peer = connect(device);
+        List<ControlMessage.Accepted> answers = new ArrayList<>();
+        WindowTargets targets =
+                new WindowTargets(
+                        endpoint,
+                        memory,
+                        rail,
+                        SETTINGS,
+                        peer.offer(rail.gid(), true),
+                        answeringInto(answers));
+        ControlMessage.Offered small = new ControlMessage.Offered(0, 11, 1, 1);
+        ControlMessage.Offered bulk = new ControlMessage.Offered(1, 12, 1, 1);
+        targets.accept(bulk);
+        meanwhile.set(
+                () -> {
+                    VERBS.failNext("ibv_destroy_qp", Errno.EBUSY);
+                    targets.accept(bulk);
+                });
+        targets.accept(small);
+        assertThat(answers)
+                .extracting(ControlMessage.Accepted::offered, ControlMessage.Accepted::status)
+                .containsExactly(
+                        tuple(12, ControlMessage.Status.GOOD),
+                        tuple(12, ControlMessage.Status.FAILED),
+                        tuple(11, ControlMessage.Status.FAILED));
+        assertThat(answers.getLast().reason()).contains("could not be ended");
+        assertThat(targets.close()).isFalse();
+        peer.close();
+        memory.close();
+        device.close();
+        VERBS.forgetAll();
+    }
+
+    private static ControlStream answeringInto(List<ControlMessage.Accepted> answers) {
+        return new ControlStream(
+                (Lane)
+                        Proxy.newProxyInstance(
+                                DeviceTest.class.getClassLoader(),
+                                new Class<?>[] {Lane.class},
+                                (proxy, method, arguments) -> {
+                                    if (method.getName().equals("send")) {
+                                        byte[] frame =
+                                                ((MemorySegment) arguments[0]).toArray(JAVA_BYTE);
+                                        answers.add(
+                                                (ControlMessage.Accepted)
+                                                        ControlMessage.decode(frame));
+                                    }
+                                    return Lane.OK;
+                                }));
     }
 
     private static List<Region> regions() {
