@@ -128,7 +128,7 @@ final class OneSided {
             lock.lock();
             try {
                 closed = true;
-                unfenced.allHeld().forEach(this::unfinished);
+                noLongerHeld(unfenced.allHeld());
             } finally {
                 lock.unlock();
             }
@@ -453,9 +453,18 @@ final class OneSided {
         }
     }
 
+    /// Goes on with what was held, whose memory is quiet now: also that behind one at which
+    /// something is thrown, so that the end of the connection ends it. Under the lock.
+    private void noLongerHeld(List<WorkJob> jobs) {
+        for (WorkJob job : jobs) {
+            job.op.copying = false;
+        }
+        jobs.forEach(this::unfinished);
+    }
+
     /// The peer has given up a lane: nothing of its link arrives any more. Under the lock.
     void fenced(LaneState lane) {
-        unfenced.heldBy(lane).forEach(this::unfinished);
+        noLongerHeld(unfenced.heldBy(lane));
         unfenced.fenced(lane).forEach(this::goByFrames);
     }
 

@@ -8,10 +8,13 @@ import io.telpher.EndpointOptions;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.spi.Link;
+import io.telpher.spi.LocalRegion;
 import io.telpher.spi.Receiver;
+import io.telpher.spi.WorkQueue;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -102,6 +105,46 @@ class ErrorsTest {
         }
         assertThat(state.closed).isTrue();
         assertWorks();
+    }
+
+    /// The device had not let go of what either of two operations was copying; the first of them
+    /// cannot be ended now.
+    @Test
+    void oneAtTheEndOfAnOperationLeavesNoOtherInTheWindows() {
+        ConnectionCore core = new ConnectionCore(endpoint, 1, endpoint.address());
+        List<Operation> copied = new ArrayList<>();
+        core.lock.lock();
+        try {
+            for (Operation.Kind kind : List.of(Operation.Kind.WRITE, Operation.Kind.READ)) {
+                Operation op = core.table.take();
+                op.kind = kind;
+                op.copying = true;
+                copied.add(op);
+                // Of no link: who asks whether what was written is fenced finds none.
+                core.oneSided.unfenced.hold(
+                        new WorkJob(core.devices, core.oneSided, null, op, new NoQueue()));
+            }
+        } finally {
+            core.lock.unlock();
+        }
+        assertThatThrownBy(core.oneSided::close).isInstanceOf(NullPointerException.class);
+        assertThat(copied).noneMatch(op -> op.copying);
+        core.close();
+    }
+
+    private static final class NoQueue implements WorkQueue {
+        @Override
+        public void prepare(LocalRegion region) {}
+
+        @Override
+        public boolean reaches(LocalRegion region) {
+            return false;
+        }
+
+        @Override
+        public Work work(Source source) {
+            return null;
+        }
     }
 
     /// Nobody polls here: the progress thread has to.
