@@ -26,6 +26,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
@@ -122,14 +123,19 @@ class WatchTest {
     /// peer counts a stall.
     @Test
     void topSaysThatAProcessIsStopped() throws Exception {
+        awaitTop(() -> output.toString().contains("  lane 0"));
         assertThat(new ProcessBuilder("kill", "-STOP", "" + pid).start().waitFor()).isZero();
+        awaitTop(() -> output.toString().startsWith("process " + pid + ": these numbers are "));
+        assertThat(output.toString()).contains("s old, the process is stopped", "  lane 0");
+    }
+
+    private void awaitTop(BooleanSupplier saysIt) {
         long limit = System.nanoTime() + Duration.ofSeconds(60).toNanos();
         do {
             assertThat(System.nanoTime()).as("told by %s", output).isLessThan(limit);
             output.getBuffer().setLength(0);
             assertThat(run(new TopCommand(), "--once", "" + pid)).isZero();
-        } while (!output.toString().startsWith("process " + pid + ": these numbers are "));
-        assertThat(output.toString()).contains("s old, the process is stopped", "  lane 0");
+        } while (!saysIt.getAsBoolean());
     }
 
     @Test

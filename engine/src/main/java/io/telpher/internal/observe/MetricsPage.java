@@ -33,7 +33,7 @@ public final class MetricsPage implements AutoCloseable {
 
     /// Makes an empty page.
     ///
-    /// @throws TelpherException.NativeFailure when the system does not give a file
+    /// @throws io.telpher.TelpherException.NativeFailure when the system does not give a file
     public static MetricsPage create() {
         int descriptor = Memory.memfdCreate(NAME, Memory.MFD_CLOEXEC);
         if (descriptor < 0) {
@@ -54,7 +54,8 @@ public final class MetricsPage implements AutoCloseable {
 
     /// Publishes a snapshot.
     ///
-    /// @throws TelpherException.NativeFailure when there is no memory for it; the one before stays
+    /// @throws io.telpher.TelpherException.NativeFailure when there is no memory for it; the one
+    ///     before stays
     public void write(List<EndpointMetrics> endpoints) {
         byte[] body = Snapshot.encode(endpoints);
         if (body.length > Snapshot.MOST_BYTES) {
