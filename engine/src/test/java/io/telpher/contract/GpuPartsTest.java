@@ -20,6 +20,8 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /// Regions of memory that is mapped in parts side by side, as PyTorch's expandable segments are,
 /// between GPUs of two processes. The driver is the fake one.
@@ -191,6 +193,26 @@ class GpuPartsTest {
         exchange(target(129, DESCRIPTOR), 0, SIZE, "shm-ring", 2);
         assertThat(here.connection().explain())
                 .contains("it is mapped in 129 parts, and other processes are given at most 128");
+        assertUnmapped();
+    }
+
+    /// Without the paths that other processes reach memory of GPUs by, and with the one that takes
+    /// one part only.
+    @ParameterizedTest
+    @CsvSource({
+        "mapped, 'not among its option ''paths'''",
+        "cuda-ipc, 'it is mapped in 5 parts, which takes the path cuda-cumem'"
+    })
+    void theOwnerSaysWhatItsOptionsLeaveOut(String path, String reason) {
+        List<String> paths = List.of(path, "shm-ring");
+        there.tell(
+                self -> {
+                    self.close();
+                    self.open(options -> options.withTransports(List.of("shm")).withPaths(paths));
+                });
+        there.acceptFrom(here);
+        exchange(target(PARTS, DESCRIPTOR), 0, SIZE, "shm-ring", 1);
+        assertThat(here.connection().explain()).contains("does not lend: " + reason);
         assertUnmapped();
     }
 }

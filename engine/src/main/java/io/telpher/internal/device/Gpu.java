@@ -39,6 +39,7 @@ public interface Gpu {
     /// @param address first byte
     /// @param bytes inside one allocation, or inside at most [ExportRecord#MOST_PARTS] mappings
     ///     side by side
+    /// @param ways [#WAY_DESCRIPTOR], [#WAY_IPC], or both
     /// @return what another process needs; close it when nobody may be given it any more
     /// @throws io.telpher.TelpherException.Unsupported when no way of `ways` exists, with the
     ///     reason

@@ -109,6 +109,11 @@ final class Exports {
 
     /// Gives out all parts or none.
     private List<Shared> share(List<CudaMemory.Range> parts, int ways) {
+        if (parts.size() > 1 && (ways & Gpu.WAY_DESCRIPTOR) == 0) {
+            throw new TelpherException.Unsupported(
+                    "it is mapped in %d parts, which takes the path cuda-cumem: name it in the option 'paths', too"
+                            .formatted(parts.size()));
+        }
         List<Shared> all = new ArrayList<>(parts.size());
         try {
             for (CudaMemory.Range part : parts) {
@@ -141,10 +146,7 @@ final class Exports {
         }
         throw new TelpherException.Unsupported(
                 "memory at 0x%x of device %s cannot be given to another process: %s"
-                        .formatted(
-                                range.base(),
-                                device,
-                                refused.isEmpty() ? "the two share no way" : refused));
+                        .formatted(range.base(), device, refused));
     }
 
     /// A [Shared], or the reason why not.

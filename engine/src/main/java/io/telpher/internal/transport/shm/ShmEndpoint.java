@@ -303,24 +303,27 @@ final class ShmEndpoint implements TransportEndpoint {
         int ways =
                 (allowsGpu("cuda-cumem") ? Gpu.WAY_DESCRIPTOR : 0)
                         | (allowsGpu("cuda-ipc") ? Gpu.WAY_IPC : 0);
-        GpuExport made;
-        try {
-            made =
-                    new GpuExport(
-                            Runtimes.open(memory.device())
-                                    .export(memory.address(), memory.size(), ways),
-                            "");
-        } catch (TelpherException e) {
-            // Peers of other processes reach it by frames.
-            Log.warning(memory + " cannot be lent to other processes", e);
-            made = new GpuExport(null, String.valueOf(e.getMessage()));
-        }
+        GpuExport made =
+                ways == 0
+                        ? new GpuExport(null, "not among its option 'paths'")
+                        : exportGpu(memory, ways);
         synchronized (exports) {
             if (closed) {
                 made.close();
             } else {
                 gpuExports.put(HazardPage.announcement(region.index(), region.generation()), made);
             }
+        }
+    }
+
+    /// What cannot be lent other processes reach by frames.
+    private static GpuExport exportGpu(DeviceMemory memory, int ways) {
+        try {
+            Gpu gpu = Runtimes.open(memory.device());
+            return new GpuExport(gpu.export(memory.address(), memory.size(), ways), "");
+        } catch (TelpherException e) {
+            Log.warning(memory + " cannot be lent to other processes", e);
+            return new GpuExport(null, String.valueOf(e.getMessage()));
         }
     }
 
