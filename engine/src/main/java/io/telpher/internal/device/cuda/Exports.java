@@ -74,7 +74,18 @@ final class Exports {
             long before = context.enter();
             try {
                 List<CudaMemory.Range> parts = parts(address, bytes);
-                return new Exported(share(parts, ways), address - parts.getFirst().base(), bytes);
+                List<Shared> entries = share(parts, ways);
+                boolean made = false;
+                try {
+                    Exported export =
+                            new Exported(entries, address - parts.getFirst().base(), bytes);
+                    made = true;
+                    return export;
+                } finally {
+                    if (!made) {
+                        entries.forEach(this::drop);
+                    }
+                }
             } finally {
                 context.exit(before);
             }
@@ -115,20 +126,25 @@ final class Exports {
                             .formatted(parts.size()));
         }
         List<Shared> all = new ArrayList<>(parts.size());
+        boolean complete = false;
         try {
             for (CudaMemory.Range part : parts) {
                 Shared given = share(part, parts.size() > 1 ? ways & Gpu.WAY_DESCRIPTOR : ways);
                 given.users++;
                 all.add(given);
             }
+            complete = true;
             return all;
         } catch (TelpherException e) {
-            all.forEach(this::drop);
             throw new TelpherException.Unsupported(
                     parts.size() == 1
                             ? String.valueOf(e.getMessage())
                             : "part %d of %d: %s"
                                     .formatted(all.size() + 1, parts.size(), e.getMessage()));
+        } finally {
+            if (!complete) {
+                all.forEach(this::drop);
+            }
         }
     }
 
@@ -157,7 +173,8 @@ final class Exports {
         }
         try {
             Key key = Key.of(Gpu.WAY_DESCRIPTOR, range);
-            @Nullable Shared known = shared.get(key);
+            // Without the memory's own number another one may have taken its place: not shared.
+            @Nullable Shared known = key.block() == 0 ? null : shared.get(key);
             if (known != null) {
                 return known;
             }
@@ -209,9 +226,9 @@ final class Exports {
         if (--entry.users > 0) {
             return;
         }
-        shared.remove(entry.key);
+        boolean unused = shared.remove(entry.key, entry);
         if (entry.descriptor >= 0) {
-            int unused = Descriptors.close(entry.descriptor);
+            int ignored = Descriptors.close(entry.descriptor);
         }
     }
 
