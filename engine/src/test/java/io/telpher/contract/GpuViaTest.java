@@ -232,6 +232,39 @@ class GpuViaTest {
         }
     }
 
+    /// One region is carried, another one was only opened, by host memory: it is made ready before
+    /// frames are thought of.
+    @ParameterizedTest
+    @CsvSource({"true", "false"})
+    void allRegionsOfAnOperationAreMadeReady(boolean carriedFirst) {
+        try (Couple couple = couple()) {
+            assertThat(exchange(couple, SMALL)).isEqualTo(VIA);
+            RemoteMemory carried = target(couple);
+            RemoteMemory opened = there(couple, "opened");
+            Participant here = couple.here();
+            here.add("host", Kind.FOREIGN, SMALL);
+            here.write("host", 0, SMALL, opened).assertDone(SMALL);
+            here.fill("gpu", 0, 2 * SMALL, 9);
+            Transfer both =
+                    here.connection()
+                            .write(
+                                    MemorySlices.of(
+                                            here.region("gpu"),
+                                            new long[] {0, SMALL},
+                                            new long[] {SMALL, SMALL}),
+                                    RemoteSlices.of(
+                                            List.of(
+                                                    (carriedFirst ? carried : opened)
+                                                            .slice(0, SMALL),
+                                                    (carriedFirst ? opened : carried)
+                                                            .slice(0, SMALL))),
+                                    TransferOptions.DEFAULTS);
+            assertThat(Outcome.of(both).assertDone(2 * SMALL).path()).isEqualTo(VIA);
+            couple.there().check(carriedFirst ? "gpu" : "opened", 0, SMALL, 9);
+            assertThat(here.connection().explain()).doesNotContain("carries some only");
+        }
+    }
+
     /// Nobody knows whether a GPU that is lost still writes.
     @Test
     void theFarSideOfALostGpuIsNotKnown() {

@@ -11,6 +11,7 @@ import io.telpher.internal.device.PeerPolicy;
 import io.telpher.internal.device.Runtimes;
 import io.telpher.spi.Window;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import org.jspecify.annotations.Nullable;
@@ -57,7 +58,7 @@ final class DeviceCopies {
 
     /// The GPU that copies: that of the local memory, unless the job wants the other side's to and
     /// this process uses that, or another one carries its bytes ([DeviceReach]); without one the
-    /// target's own, where this process sees it; else the first that this process uses.
+    /// target's own, where this process sees it, else what [Runtimes#copierFor] finds.
     ///
     /// @param here the GPU of the local memory, or null
     /// @param several whether local memory is on more
@@ -106,20 +107,52 @@ final class DeviceCopies {
     /// @return the GPU that carries bytes between one here and all of the peer's regions, or null
     private @Nullable Device through(Device here, RemoteMemory[] there, int count) {
         Device through = null;
-        boolean all = true;
         for (int i = 0; i < count; i++) {
             PeerRegion slot = windows.slot(there[i]);
             Device used = slot == null ? null : slot.intermediates.get(here);
-            all &= used != null && (through == null || through.equals(used));
-            through = used == null ? through : used;
+            if (used == null || (through != null && !through.equals(used))) {
+                return null;
+            }
+            through = used;
         }
-        if (!all && through != null && !saidMixed) {
+        return through;
+    }
+
+    /// A device does not copy to or from one of the peer's regions by itself. Another one carries
+    /// its bytes only where it does so for all of an operation's regions: each of them is made
+    /// ready before frames do it.
+    ///
+    /// @return [Direct#NOT_OPEN] when one is not; else [Direct#NO_WINDOW]
+    private int refused(Operation op, Device by) {
+        OperationRegions regions = op.regions.of(op);
+        Device first = null;
+        Device through = null;
+        boolean differ = false;
+        boolean trying = false;
+        for (int i = 0; i < regions.remotes(); i++) {
+            PeerRegion slot = windows.slot(regions.remote(i));
+            Window window = slot == null ? null : slot.window;
+            if (slot == null || window == null || !(slot.refuses(by) || copies(window, by))) {
+                return Direct.NOT_OPEN;
+            }
+            Device used = slot.intermediates.get(by);
+            first = i == 0 ? used : first;
+            through = through == null ? used : through;
+            differ |= !Objects.equals(first, used);
+            trying |= slot.trying.contains(by);
+        }
+        if (differ && through != null && !trying && !saidMixed) {
             saidMixed = true;
             connection.note(
                     "path %s: operations over several regions, of which %s carries some only, go by frames"
                             .formatted(Intermediates.PATH, through));
         }
-        return all ? through : null;
+        return Direct.NO_WINDOW;
+    }
+
+    private boolean copies(Window window, Device by) {
+        return window.address(by) != 0
+                && (window.device() == null || windows.reach.mayCopyBy(window));
     }
 
     private PeerPolicy.Copier copier() {
@@ -198,7 +231,7 @@ final class DeviceCopies {
                 window = windows.window(memory);
                 if (window == null || window.address(by) == 0) {
                     return give(
-                            job, windows.refuses(memory, by) ? Direct.NO_WINDOW : Direct.NOT_OPEN);
+                            job, windows.refuses(memory, by) ? refused(op, by) : Direct.NOT_OPEN);
                 }
                 before = memory;
                 last = null;
@@ -226,7 +259,7 @@ final class DeviceCopies {
                 // whether it is allowed, and good, is known when it was prepared.
                 if (next != CopyQueue.Way.VIA && window.device() != null) {
                     if (windows.refuses(memory, by)) {
-                        return give(job, Direct.NO_WINDOW);
+                        return give(job, refused(op, by));
                     }
                     if (!windows.reach.mayCopyBy(window)) {
                         return give(job, Direct.NOT_OPEN);
