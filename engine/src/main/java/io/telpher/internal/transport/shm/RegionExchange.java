@@ -248,15 +248,21 @@ final class RegionExchange {
                 }
                 long unused = changed.awaitNanos(left);
             }
-            return answer;
+            Answer given = answer;
+            answer = null;
+            return given;
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new TelpherException.Cancelled("interrupted while " + what);
         } finally {
+            Answer left = answer; // of a thread that was interrupted as it came
             awaited = 0;
             asking = 0;
             answer = null;
             state.unlock();
+            if (left != null) {
+                UnixChannel.closeAll(left.descriptors());
+            }
         }
     }
 
@@ -285,8 +291,7 @@ final class RegionExchange {
                 return true;
             }
             if (bytes <= 0 || tail() < 0) {
-                UnixChannel.closeAll(incomingDescriptors);
-                incomingDescriptors = NONE;
+                close();
                 return false;
             }
             if (received == MESSAGE + tail()) {
@@ -300,6 +305,13 @@ final class RegionExchange {
             }
         }
         return true;
+    }
+
+    /// Nothing more is read: gives back what came with a message that is not complete. Not while
+    /// [#readReady] runs.
+    void close() {
+        UnixChannel.closeAll(incomingDescriptors);
+        incomingDescriptors = NONE;
     }
 
     private ByteBuffer incoming() {
@@ -452,20 +464,43 @@ final class RegionExchange {
     private void reply(int paths, int asked, int index, int generation, long key) {
         synchronized (endpoint.exports()) {
             Export export = endpoint.export(index, generation, key, paths, link);
-            ByteBuffer out =
-                    message(
-                            ANSWER,
-                            export.status().ordinal(),
-                            export.path(),
-                            export.access().ordinal(),
+            long sent = answer(export, paths, asked);
+            if (sent >= 0 || sent == -Errno.EAGAIN || export.descriptors().length == 0) {
+                return;
+            }
+            // The kernel has not passed the descriptors: nothing was given out.
+            boolean device = (export.path() & GPU) != 0;
+            if (device) {
+                link.released(HazardPage.announcement(index, generation));
+            }
+            String reason =
+                    "its %d descriptors could not be sent: %s (raise ulimit -n of its owner)"
+                            .formatted(export.descriptors().length, Errno.describe((int) -sent));
+            long unused =
+                    answer(
+                            device
+                                    ? Export.refusal(
+                                            Status.DEVICE, (paths & KNOWS_TAILS) != 0 ? reason : "")
+                                    : Export.refusal(Status.NO_PATH),
+                            paths,
                             asked);
-            byte[] tail = export.tail();
-            out.putLong(export.size()).putLong(export.address());
-            out.putInt((paths & KNOWS_TAILS) != 0 ? tail.length : 0);
-            byte[] all = Arrays.copyOf(out.array(), MESSAGE + tail.length);
-            System.arraycopy(tail, 0, all, MESSAGE, tail.length);
-            long unused = transmit(all, export.descriptors());
         }
+    }
+
+    private long answer(Export export, int paths, int asked) {
+        ByteBuffer out =
+                message(
+                        ANSWER,
+                        export.status().ordinal(),
+                        export.path(),
+                        export.access().ordinal(),
+                        asked);
+        byte[] tail = export.tail();
+        out.putLong(export.size()).putLong(export.address());
+        out.putInt((paths & KNOWS_TAILS) != 0 ? tail.length : 0);
+        byte[] all = Arrays.copyOf(out.array(), MESSAGE + tail.length);
+        System.arraycopy(tail, 0, all, MESSAGE, tail.length);
+        return transmit(all, export.descriptors());
     }
 
     /// What the owner gives out.

@@ -466,6 +466,7 @@ final class ShmLink {
             endpoint.context().unwatch(parts.pidfd());
         }
         endpoint.remove(this);
+        exchange.close();
         parts.peerWriter().close();
         Mapping.closeDescriptor(parts.socket());
         Mapping.closeDescriptor(parts.pidfd());

@@ -7,6 +7,7 @@ import io.telpher.Access;
 import io.telpher.TelpherException;
 import io.telpher.contract.Recording;
 import io.telpher.internal.ffi.linux.EventFd;
+import io.telpher.internal.ffi.linux.Poll;
 import io.telpher.internal.ffi.linux.Sockets;
 import io.telpher.spi.HostIdentity;
 import io.telpher.spi.Link;
@@ -138,6 +139,49 @@ class RecordedLinkTest {
     private byte[] ask(byte[] question) {
         peer.send(question, ShmHarness.soon());
         return peer.receive(64, ShmHarness.soon());
+    }
+
+    /// The kernel refuses to pass the region's memfd: the answer is a refusal, not silence.
+    @Test
+    void whatCannotBeSentIsRefused() {
+        greet(greeting(), recorded("VERDICT"));
+        Link link = link();
+        UnixChannel.Parcel ours = peer.receive(128, ShmHarness.soon(), 4);
+        UnixChannel.closeAll(ours.descriptors());
+        byte[] unused = peer.receive(64, ShmHarness.soon());
+        try (Arena arena = Arena.ofShared()) {
+            MemorySegment memory = arena.allocate(8192, 8);
+            int closed = Integer.MAX_VALUE;
+            ShmHarness.Region region = here.add(0, 1, memory, Access.READ_WRITE, closed);
+            byte[] question = question(region.index(), 1, region.key());
+            question[1] = RegionExchange.MAPPED;
+            assertThat(ask(question)).isEqualTo(recorded("ANSWER_NO_PATH"));
+            link.windows().close();
+            link.lane().close();
+        }
+    }
+
+    /// A link that ends in the middle of a message gives back what came with its first bytes.
+    @Test
+    void descriptorsOfHalfAMessageAreClosed() {
+        greet(greeting(), recorded("VERDICT"));
+        Link link = link();
+        UnixChannel.Parcel ours = peer.receive(128, ShmHarness.soon(), 4);
+        UnixChannel.closeAll(ours.descriptors());
+        byte[] unused = peer.receive(64, ShmHarness.soon());
+        int[] pair = new int[2];
+        assertThat(Sockets.socketpair(Sockets.AF_UNIX, Sockets.SOCK_STREAM, 0, pair)).isZero();
+        peer.send(new byte[16], ShmHarness.soon(), new int[] {pair[1]});
+        Mapping.closeDescriptor(pair[1]);
+        long end = System.nanoTime() + 20_000_000_000L;
+        while (Poll.poll(ends[0], Poll.POLLIN, 0) > 0) {
+            assertThat(System.nanoTime()).as("it is read").isLessThan(end);
+            Thread.onSpinWait();
+        }
+        link.windows().close();
+        link.lane().close();
+        assertThat(Poll.poll(pair[0], Poll.POLLRDHUP, 20_000)).as("nobody has it open").isPositive();
+        Mapping.closeDescriptor(pair[0]);
     }
 
     @Test
