@@ -26,6 +26,9 @@ final class HipQueue implements CopyQueue {
     /// Events that nobody waits for; under the lock.
     private final ArrayDeque<Long> events = new ArrayDeque<>();
 
+    /// What kept the device from saying whether copies have ended, or null: nothing is begun then.
+    private volatile @Nullable String lost;
+
     /// Jobs whose owners were not told yet.
     private final AtomicInteger underWay = new AtomicInteger();
 
@@ -61,7 +64,7 @@ final class HipQueue implements CopyQueue {
         lock.lock();
         line = way == Way.HOST ? host : inside;
         used = 0;
-        failure = null;
+        failure = lost;
     }
 
     @Override
@@ -145,8 +148,9 @@ final class HipQueue implements CopyQueue {
         } catch (TelpherException.NativeFailure e) {
             try {
                 HipStreams.synchronize(to.stream);
-            } catch (TelpherException.NativeFailure lost) {
-                e.addSuppressed(lost);
+            } catch (TelpherException.NativeFailure silent) {
+                e.addSuppressed(silent);
+                lost = message(silent);
             }
             return new Flying(done, 0, reason == null ? message(e) : reason);
         }
@@ -210,7 +214,9 @@ final class HipQueue implements CopyQueue {
             from.flying.remove();
             if (result != 0) {
                 // The event stays with the device that failed.
-                return new Flying(first.owner, 0, "hipEventQuery: " + HipError.describe(result));
+                String why = "hipEventQuery: " + HipError.describe(result);
+                lost = why;
+                return new Flying(first.owner, 0, why);
             }
             if (first.event != 0) {
                 events.push(first.event);
@@ -219,6 +225,11 @@ final class HipQueue implements CopyQueue {
         } finally {
             lock.unlock();
         }
+    }
+
+    @Override
+    public @Nullable String lost() {
+        return lost;
     }
 
     @Override

@@ -180,7 +180,9 @@ class RecordedLinkTest {
         }
         link.windows().close();
         link.lane().close();
-        assertThat(Poll.poll(pair[0], Poll.POLLRDHUP, 20_000)).as("nobody has it open").isPositive();
+        assertThat(Poll.poll(pair[0], Poll.POLLRDHUP, 20_000))
+                .as("nobody has it open")
+                .isPositive();
         Mapping.closeDescriptor(pair[0]);
     }
 
