@@ -155,7 +155,8 @@ public abstract sealed class TelpherException extends RuntimeException {
         private final int errno;
         private final String[] arguments;
 
-        /// @param call the function's name in C
+        /// @param call the function's name in C; `allocate` where memory is refused that the system
+        ///     says is not there
         /// @param errno the error number, or the library's own code
         /// @param arguments what it was called with, as far as it tells people anything
         /// @param description the error's name and text, and the remedy where there is one
@@ -166,7 +167,7 @@ public abstract sealed class TelpherException extends RuntimeException {
             this.arguments = arguments.toArray(String[]::new);
         }
 
-        /// @return the function's name in C
+        /// @return the function's name in C, or `allocate`
         public String call() {
             return call;
         }
