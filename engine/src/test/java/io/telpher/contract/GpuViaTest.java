@@ -203,6 +203,18 @@ class GpuViaTest {
         }
     }
 
+    /// Writes two pieces of "gpu" as one operation, each to the beginning of a region.
+    private static Transfer writeBoth(Participant here, RemoteMemory first, RemoteMemory second) {
+        return here.connection()
+                .write(
+                        MemorySlices.of(
+                                here.region("gpu"),
+                                new long[] {0, SMALL},
+                                new long[] {SMALL, SMALL}),
+                        RemoteSlices.of(List.of(first.slice(0, SMALL), second.slice(0, SMALL))),
+                        TransferOptions.DEFAULTS);
+    }
+
     /// GPU 1 carries bytes for one region; the other one is within reach.
     @Test
     void anOperationOverBothKindsOfRegionsGoesByFrames() {
@@ -213,18 +225,7 @@ class GpuViaTest {
             here.fill("gpu", 0, 2 * SMALL, 8);
             assertThat(here.write("gpu", 0, SMALL, near).assertDone(SMALL).path())
                     .isEqualTo("cuda-direct");
-            Transfer both =
-                    here.connection()
-                            .write(
-                                    MemorySlices.of(
-                                            here.region("gpu"),
-                                            new long[] {0, SMALL},
-                                            new long[] {SMALL, SMALL}),
-                                    RemoteSlices.of(
-                                            List.of(
-                                                    target(couple).slice(0, SMALL),
-                                                    near.slice(0, SMALL))),
-                                    TransferOptions.DEFAULTS);
+            Transfer both = writeBoth(here, target(couple), near);
             assertThat(Outcome.of(both).assertDone(2 * SMALL).path()).isEqualTo("shm-ring");
             couple.there().check("gpu", 0, SMALL, 8);
             assertThat(here.connection().explain())
@@ -246,19 +247,9 @@ class GpuViaTest {
             here.write("host", 0, SMALL, opened).assertDone(SMALL);
             here.fill("gpu", 0, 2 * SMALL, 9);
             Transfer both =
-                    here.connection()
-                            .write(
-                                    MemorySlices.of(
-                                            here.region("gpu"),
-                                            new long[] {0, SMALL},
-                                            new long[] {SMALL, SMALL}),
-                                    RemoteSlices.of(
-                                            List.of(
-                                                    (carriedFirst ? carried : opened)
-                                                            .slice(0, SMALL),
-                                                    (carriedFirst ? opened : carried)
-                                                            .slice(0, SMALL))),
-                                    TransferOptions.DEFAULTS);
+                    carriedFirst
+                            ? writeBoth(here, carried, opened)
+                            : writeBoth(here, opened, carried);
             assertThat(Outcome.of(both).assertDone(2 * SMALL).path()).isEqualTo(VIA);
             couple.there().check(carriedFirst ? "gpu" : "opened", 0, SMALL, 9);
             assertThat(here.connection().explain()).doesNotContain("carries some only");

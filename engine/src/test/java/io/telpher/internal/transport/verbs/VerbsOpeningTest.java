@@ -82,22 +82,26 @@ class VerbsOpeningTest {
         }
     }
 
+    /// Registers nothing while it is to stall, until the end of that.
+    private static Provider stalling(AtomicBoolean stalls, CountDownLatch end, long seconds) {
+        return Altered.provider(
+                VERBS,
+                "register",
+                (usual, arguments) -> {
+                    if (stalls.get()) {
+                        assertThat(end.await(seconds, TimeUnit.SECONDS)).isTrue();
+                    }
+                    return usual.answer();
+                });
+    }
+
     /// The far side is registering a region, for as long as the test likes.
     @Test
     void aPeerThatDoesNotAnswerIsNotWaitedForLong() throws InterruptedException {
         VERBS.removeDevice("fake1");
         CountDownLatch end = new CountDownLatch(1);
         AtomicBoolean stalls = new AtomicBoolean();
-        Provider stalling =
-                Altered.provider(
-                        VERBS,
-                        "register",
-                        (usual, arguments) -> {
-                            if (stalls.get()) {
-                                assertThat(end.await(LIMIT.toSeconds(), TimeUnit.SECONDS)).isTrue();
-                            }
-                            return usual.answer();
-                        });
+        Provider stalling = stalling(stalls, end, LIMIT.toSeconds());
         try (Couple couple = new Couple(VerbsFaultsTest.ALL, stalling)) {
             assertThat(pathOf(write(couple))).isEqualTo("verbs");
             MemoryRegion from = couple.here.allocate(BYTES, Access.READ_WRITE);
@@ -131,16 +135,7 @@ class VerbsOpeningTest {
         VERBS.removeDevice("fake1");
         CountDownLatch end = new CountDownLatch(1);
         AtomicBoolean stalls = new AtomicBoolean();
-        Provider stalling =
-                Altered.provider(
-                        VERBS,
-                        "register",
-                        (usual, arguments) -> {
-                            if (stalls.get()) {
-                                assertThat(end.await(60, TimeUnit.SECONDS)).isTrue();
-                            }
-                            return usual.answer();
-                        });
+        Provider stalling = stalling(stalls, end, 60);
         try (Couple couple = new Couple(VerbsFaultsTest.ALL, stalling)) {
             assertThat(pathOf(write(couple))).isEqualTo("verbs");
             stalls.set(true);
