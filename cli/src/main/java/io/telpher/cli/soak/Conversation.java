@@ -28,9 +28,6 @@ final class Conversation {
     /// From the deadline to the end, at most: the drain limit, and what a busy machine takes.
     private static final long SLACK = Duration.ofSeconds(10).toNanos();
 
-    /// The longest gap between two turns that is not a pause of this process.
-    private static final long GAP = Duration.ofSeconds(1).toNanos();
-
     /// What the other end may take to answer.
     private static final long PATIENCE = Duration.ofSeconds(60).toNanos();
 
@@ -293,12 +290,13 @@ final class Conversation {
         long now = System.nanoTime();
         long gap = now - turnAt;
         turnAt = now;
-        if (gap > GAP) {
+        if (gap > Clock.GAP) {
             rank.log(() -> name() + " stood still for " + gap / 1_000_000 + " ms");
             flights.forEach(flight -> flight.excuse(gap));
             notes.excuse(gap);
             slots.excuse(gap);
             pause += gap;
+            partingSince += partingSince == 0 ? 0 : gap;
         }
     }
 

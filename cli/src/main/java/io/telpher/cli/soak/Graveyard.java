@@ -30,9 +30,9 @@ final class Graveyard {
 
     /// Does everything; the rank ends.
     void empty() {
-        long since = System.nanoTime();
+        long since = Clock.OWN.now();
         while (!look(true)) {
-            if (System.nanoTime() - since > PATIENCE) {
+            if (Clock.OWN.now() - since > PATIENCE) {
                 throw new SoakFailure("regions cannot be closed");
             }
             LockSupport.parkNanos(10_000_000);

@@ -26,28 +26,28 @@ final class Losses {
     private final Map<Integer, Long> killed = new HashMap<>();
 
     void killed(int rank) {
-        killed.put(rank, System.nanoTime());
+        killed.put(rank, Clock.OWN.now());
     }
 
     void closing(String connection) {
-        closed.put(connection, System.nanoTime());
+        closed.put(connection, Clock.OWN.now());
     }
 
     void cut(String connection, int alive) {
         cuts.computeIfAbsent(connection, c -> new ArrayList<>())
-                .add(new Cut(alive, System.nanoTime()));
+                .add(new Cut(alive, Clock.OWN.now()));
     }
 
     /// A connection is over.
     ///
     /// @param text who says so, and why
     void over(String connection, int one, int other, String text) {
-        losses.add(new Loss(connection, one, other, text, System.nanoTime()));
+        losses.add(new Loss(connection, one, other, text, Clock.OWN.now()));
     }
 
     /// @throws SoakFailure when one has no reason
     void judge() {
-        long now = System.nanoTime();
+        long now = Clock.OWN.now();
         for (Iterator<Loss> all = losses.iterator(); all.hasNext(); ) {
             Loss loss = all.next();
             if (now - loss.at > LATER) {

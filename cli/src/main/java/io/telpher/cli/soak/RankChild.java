@@ -43,7 +43,7 @@ final class RankChild {
     /// What it said last: operations, done, bytes, checked, unchecked, heap.
     long[] stat = new long[6];
 
-    long heardAt = System.nanoTime();
+    long heardAt = Clock.OWN.now();
     long continueAt = NOT_STOPPED;
     boolean killed;
     boolean finished;
@@ -114,7 +114,7 @@ final class RankChild {
 
     void go() {
         continueAt = NOT_STOPPED;
-        heardAt = System.nanoTime();
+        heardAt = Clock.OWN.now();
         signal(Processes.SIGCONT);
     }
 

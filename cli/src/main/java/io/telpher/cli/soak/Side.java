@@ -8,6 +8,7 @@ import io.telpher.TelpherException;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.Map;
+import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -17,7 +18,8 @@ import java.util.concurrent.locks.LockSupport;
 /// and again; is dialled by the others. Thread-safe.
 final class Side {
     private static final Duration DIAL = Duration.ofSeconds(5);
-    private static final Duration HELLO = Duration.ofSeconds(30);
+    private static final long HELLO = Duration.ofSeconds(30).toNanos();
+    private static final Duration HELLO_STEP = Duration.ofSeconds(1);
     private static final long PATIENCE = Duration.ofSeconds(90).toNanos();
 
     private final SoakRank rank;
@@ -25,6 +27,10 @@ final class Side {
     private final String name;
     private final Endpoint endpoint;
     private final Map<String, EndpointAddress> addresses = new ConcurrentHashMap<>();
+
+    /// Killed, and not heard of again yet.
+    private final Set<String> gone = ConcurrentHashMap.newKeySet();
+
     private final Map<String, Conversation> conversations = new ConcurrentHashMap<>();
     private final AtomicInteger counter = new AtomicInteger();
     private final AtomicInteger dialling = new AtomicInteger();
@@ -60,9 +66,16 @@ final class Side {
     /// A peer, or its next life. It is dialled if its name is greater than this side's.
     void peer(String peer, EndpointAddress address) {
         EndpointAddress before = addresses.put(peer, address);
+        gone.remove(peer);
         if (before == null && name.compareTo(peer) < 0) {
             rank.start(name + "-" + peer, () -> dial(peer));
         }
+    }
+
+    /// A rank has been killed: nobody answers at its addresses, however long its next life takes to
+    /// come up.
+    void gone(String rank) {
+        addresses.keySet().stream().filter(peer -> peer.startsWith(rank + ".")).forEach(gone::add);
     }
 
     // --- dialling -------------------------------------------------------------------------------
@@ -79,33 +92,46 @@ final class Side {
     private void dialAgainAndAgain(String peer) {
         SplittableRandom random = new SplittableRandom(rank.seed(name, peer, 0));
         EndpointAddress last = null;
-        long since = System.nanoTime();
+        long since = Clock.OWN.now();
         while (!stopping) {
             EndpointAddress address = addresses.get(peer);
             if (address == null) {
                 return;
             }
             if (last != null && !last.equals(address)) {
-                since = System.nanoTime();
+                since = Clock.OWN.now();
                 if (random.nextBoolean()) {
                     dialTheDead(last, peer);
                 }
             }
             last = address;
+            if (gone.contains(peer)) {
+                since = Clock.OWN.now();
+            }
             try {
                 Connection connection = endpoint.connect(address, DIAL);
-                connection.notifyPeer(Note.of(Note.Kind.HELLO, 0, name).segment()).await();
+                introduce(connection);
                 converse(peer, connection);
-                since = System.nanoTime();
+                since = Clock.OWN.now();
             } catch (TelpherException e) {
                 rank.log(() -> name + " cannot connect to " + peer + ": " + e.getMessage());
-                if (System.nanoTime() - since > PATIENCE
+                if (Clock.OWN.now() - since > PATIENCE
                         && address.equals(addresses.getOrDefault(peer, address))) {
                     throw new SoakFailure(
                             name + " cannot connect to " + peer + ": " + e.getMessage());
                 }
             }
             LockSupport.parkNanos(random.nextLong(300_000_000));
+        }
+    }
+
+    private void introduce(Connection connection) {
+        try {
+            connection.notifyPeer(Note.of(Note.Kind.HELLO, 0, name).segment()).await();
+        } catch (TelpherException e) {
+            rank.closing(connection, "since its first note was not taken");
+            connection.close();
+            throw e;
         }
     }
 
@@ -140,8 +166,7 @@ final class Side {
     private void greet(Connection connection) {
         String peer;
         try {
-            Notification first = connection.awaitNotification(HELLO);
-            Note hello = Note.of(first.payload());
+            Note hello = Note.of(firstOf(connection).payload());
             if (hello.kind() != Note.Kind.HELLO) {
                 throw new SoakFailure(name + ": the first note of a connection is " + hello.kind());
             }
@@ -151,9 +176,9 @@ final class Side {
             connection.close();
             return;
         }
-        long since = System.nanoTime();
+        long since = Clock.OWN.now();
         while (conversations.containsKey(peer)) {
-            if (System.nanoTime() - since > PATIENCE) {
+            if (Clock.OWN.now() - since > PATIENCE) {
                 throw new SoakFailure(
                         name + ": the conversation with " + peer + " before this one goes on");
             }
@@ -161,6 +186,20 @@ final class Side {
         }
         Thread.currentThread().setName(name + "-" + peer);
         converse(peer, connection);
+    }
+
+    /// Waits in steps, so that a pause of this process does not use up its patience.
+    private static Notification firstOf(Connection connection) {
+        long since = Clock.OWN.now();
+        while (true) {
+            try {
+                return connection.awaitNotification(HELLO_STEP);
+            } catch (TelpherException.TimedOut e) {
+                if (Clock.OWN.now() - since > HELLO) {
+                    throw e;
+                }
+            }
+        }
     }
 
     private void converse(String peer, Connection connection) {

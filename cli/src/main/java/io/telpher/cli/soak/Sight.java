@@ -64,8 +64,8 @@ final class Sight implements AutoCloseable {
     /// memory what it likes, and this end does not know yet.
     void doubt(String what) {
         talk.rank.log(() -> talk.name() + " doubts: " + what);
-        long since = System.nanoTime();
-        while (System.nanoTime() - since < NOTICE) {
+        long since = Clock.OWN.now();
+        while (Clock.OWN.now() - since < NOTICE) {
             int unused = talk.connection.poll();
             if (!talk.isOpen()) {
                 talk.rank.unchecked();

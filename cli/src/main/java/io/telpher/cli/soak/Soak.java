@@ -47,7 +47,7 @@ final class Soak {
     private final boolean ownFolder;
     private final Set<String> filesBefore;
     private final Events events;
-    private final long start = System.nanoTime();
+    private final long start = Clock.OWN.now();
     private long nextFault = Long.MAX_VALUE;
     private long nextSample;
     private long nextLine;
@@ -71,6 +71,7 @@ final class Soak {
         events = new Events(folder.resolve("driver.events"));
         verdict = new Verdict(options);
         nextLine = start + 60 * SECOND;
+        Clock.OWN.start();
         nextSample = start;
     }
 
@@ -111,7 +112,7 @@ final class Soak {
         for (RankChild.Line next = line; next != null; next = lines.poll()) {
             heard(next);
         }
-        long now = System.nanoTime();
+        long now = Clock.OWN.now();
         for (RankChild rank : ranks) {
             if (rank.isStopped() && now >= rank.continueAt) {
                 rank.go();
@@ -171,7 +172,7 @@ final class Soak {
     private void heard(RankChild.Line line) throws InterruptedException {
         RankChild from = line.from();
         String text = line.text();
-        from.heardAt = System.nanoTime();
+        from.heardAt = Clock.OWN.now();
         if (text == null) {
             ended(from);
             return;
@@ -188,7 +189,7 @@ final class Soak {
                                 .mapToLong(Long::parseLong)
                                 .toArray();
                 if (nextFault == Long.MAX_VALUE && from.number == ranks.length - 1) {
-                    nextFault = System.nanoTime() + pause(); // by now all have started
+                    nextFault = Clock.OWN.now() + pause(); // by now all have started
                 }
             }
             case "closing" -> losses.closing(words[1]);
@@ -231,8 +232,8 @@ final class Soak {
         int code = child.exitCode();
         if (code > SIGNALLED) {
             // This process gets the same signal from the same terminal.
-            long until = System.nanoTime() + 2 * SECOND;
-            while (!over && System.nanoTime() < until) {
+            long until = Clock.OWN.now() + 2 * SECOND;
+            while (!over && Clock.OWN.now() < until) {
                 wait(100);
             }
             if (over) {
@@ -250,7 +251,7 @@ final class Soak {
         }
         rank.dump();
         long until = now + 3 * SECOND;
-        while (System.nanoTime() < until) {
+        while (Clock.OWN.now() < until) {
             RankChild.Line line = lines.poll(100, TimeUnit.MILLISECONDS);
             if (line != null && line.text() != null) {
                 log("rank " + line.from().number + ": " + line.text());
@@ -282,6 +283,11 @@ final class Soak {
                 verdict.dead(victim);
                 losses.killed(victim.number);
                 victim.kill();
+                for (RankChild rank : ranks) {
+                    if (rank != victim) {
+                        rank.tell("gone " + victim.number);
+                    }
+                }
                 restarts.put(victim.number, now + random.nextInt(2000) * 1_000_000L);
             }
             case STOP -> victim.stop(now + random.nextInt(800) * 1_000_000L);
@@ -339,7 +345,7 @@ final class Soak {
         log("FAILED: " + why);
         over = true;
         failed = true;
-        say(verdict.line(seconds(System.nanoTime()), ranks, faults, 1));
+        say(verdict.line(seconds(Clock.OWN.now()), ranks, faults, 1));
         say("FAILED: " + why);
         say("seed " + options.seed() + "; the last events of every rank are in " + folder);
     }
@@ -351,7 +357,7 @@ final class Soak {
         }
         over = true;
         notifyAll();
-        say(verdict.line(seconds(System.nanoTime()), ranks, faults, 0));
+        say(verdict.line(seconds(Clock.OWN.now()), ranks, faults, 0));
         say("interrupted; nothing wrong so far");
         end();
     }

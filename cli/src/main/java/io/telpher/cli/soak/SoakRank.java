@@ -65,6 +65,7 @@ final class SoakRank {
         Processes.prctl(PR_SET_PDEATHSIG, Processes.SIGKILL);
         // Where only relatives may be looked at, the other ranks are allowed to.
         Processes.prctl(Processes.PR_SET_PTRACER, Processes.PR_SET_PTRACER_ANY);
+        Clock.OWN.start();
         String[] words = String.valueOf(in.readLine()).split(" ", 6);
         SoakRank rank =
                 new SoakRank(
@@ -117,6 +118,7 @@ final class SoakRank {
                         .filter(side -> side.path().text().equals(path))
                         .forEach(side -> side.peer(words[1], address));
             }
+            case "gone" -> sides.forEach(side -> side.gone(words[1]));
             case "recycle" -> each(words, Conversation::recycle);
             case "part" -> each(words, c -> c.close(Conversation.Wish.PARTING));
             case "abrupt" -> each(words, c -> c.close(Conversation.Wish.ABRUPT));
@@ -322,9 +324,9 @@ final class SoakRank {
     // --- the end --------------------------------------------------------------------------------
 
     private void await(String what, BooleanSupplier ended) {
-        long since = System.nanoTime();
+        long since = Clock.OWN.now();
         while (!ended.getAsBoolean()) {
-            if (System.nanoTime() - since > 2 * STUCK) {
+            if (Clock.OWN.now() - since > 2 * STUCK) {
                 throw new SoakFailure(what + " do not end: " + threads);
             }
             LockSupport.parkNanos(10_000_000);
