@@ -176,7 +176,7 @@ final class ConnectionCore {
                 eagerLimit = Math.min(eagerLimit, link.lane().maxPayload());
                 notesOnPaths.add(note);
                 if (windows != null) {
-                    oneSided.open(windows, added);
+                    oneSided.links.open(new Direct(windows, this, added));
                 }
             }
         } finally {
@@ -354,7 +354,7 @@ final class ConnectionCore {
         } finally {
             lock.unlock();
         }
-        oneSided.tick(now);
+        oneSided.links.tick(now, endpoint().control());
         afterwards();
         Rejoining again = rejoining;
         if (again != null) {
@@ -434,7 +434,7 @@ final class ConnectionCore {
         }
         Rejoining again = rejoining;
         text.append(again == null ? "" : again.explain());
-        oneSided.explain(text);
+        oneSided.links.explain(text);
         return text.toString();
     }
 
@@ -473,7 +473,7 @@ final class ConnectionCore {
         } finally {
             lock.unlock();
         }
-        oneSided.count(sum);
+        oneSided.links.count(sum);
         List<ConnectionMetrics.Lane> each = new ArrayList<>();
         // What lanes count is written under their tokens: a snapshot reads it as it is.
         for (LaneState s : lanes.all()) {

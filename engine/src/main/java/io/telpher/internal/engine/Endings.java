@@ -326,7 +326,7 @@ final class Endings {
         boolean taken = false;
         try {
             connection.keeper.letGo(op);
-            connection.oneSided.letGo(op, generation);
+            connection.oneSided.queued.letGo(op, generation);
             taken = true;
         } catch (Throwable e) {
             Failures.letThrough(e);
@@ -368,7 +368,7 @@ final class Endings {
                 any = true;
                 long left = op.drainUntil - now;
                 if (op.copying && left < drainNanos - drainNanos / CUT_OFF) {
-                    connection.oneSided.cutOff(op);
+                    connection.oneSided.queued.cutOff(op);
                 }
                 boolean late = left <= 0;
                 if (late) {

@@ -551,7 +551,7 @@ final class LaneKeeper {
             return true; // it will say so again
         }
         s.fenced = true;
-        connection.oneSided.fenced(s);
+        connection.oneSided.queued.fenced(s);
         return outbound.applied(s, arrived);
     }
 

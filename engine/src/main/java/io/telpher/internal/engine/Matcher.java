@@ -267,7 +267,7 @@ final class Matcher {
 
     /// Tells the peer that a send is over: not before its bytes have stopped arriving.
     private void say(Operation op, ControlFrame frame) {
-        connection.oneSided.unfenced.say(op, frame);
+        connection.oneSided.queued.unfenced.say(op, frame);
     }
 
     /// The peer wants to withdraw its receive.
@@ -296,7 +296,7 @@ final class Matcher {
             }
         }
         ControlFrame consent = outbound.control(Frame.WITHDRAWN, 0, 0, token);
-        connection.oneSided.unfenced.sayOfEnded(tag, k, consent);
+        connection.oneSided.queued.unfenced.sayOfEnded(tag, k, consent);
         tags.prune();
     }
 
@@ -349,7 +349,7 @@ final class Matcher {
                 naming(op, outbound.control(Frame.ADVERT, 0, 0, op.token()))
                         .with(Frame.C, op.length);
         RegionImpl region = op.region;
-        if (region != null && region.access().canWrite() && connection.oneSided.hasWindows()) {
+        if (region != null && region.access().canWrite() && connection.oneSided.links.areThere()) {
             op.exposed = true;
             frame.payload(region.remote().slice(op.localOffset, op.length).toBytes());
         }
@@ -439,7 +439,7 @@ final class Matcher {
     /// Whether a device may store the bytes where they belong: then they do not travel as a
     /// message, which two copies with a host's help would be.
     private boolean goesDirect(Operation op) {
-        return op.isOnDevice() && connection.oneSided.hasWindows();
+        return op.isOnDevice() && connection.oneSided.links.areThere();
     }
 
     /// Whether a receive is advertised when it is posted, without being asked for.

@@ -7,15 +7,12 @@ import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.internal.device.Intermediates;
 import io.telpher.internal.observe.Log;
-import io.telpher.spi.Windows;
-import io.telpher.spi.WorkQueue;
-import java.util.ArrayList;
-import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /// What this side does to the peer's memory by itself: short copies at once, longer ones as
-/// operations, and the bytes of sends whose receive it may reach. [Direct] has the windows and
-/// copies; here is when that is done, and what follows from how it went.
+/// operations, and the bytes of sends whose receive it may reach. [Direct] has the windows of a
+/// link and copies, [LinkWindows] says through which; here is when that is done, and what follows
+/// from how it went.
 ///
 /// Posting threads carry out what they post; sends that have met their receive wait in `stores`,
 /// under the connection's lock, for whoever takes the next turn. Copies run without lock and
@@ -23,9 +20,6 @@ import org.jspecify.annotations.Nullable;
 final class OneSided {
     /// Result of [#copyNow]: it has to be posted as an operation.
     static final int NOT_NOW = -200;
-
-    /// Between two looks at regions that the peer may have closed.
-    private static final long LOOK = 500_000_000;
 
     private final ConnectionCore connection;
     private final SpinLock lock;
@@ -36,24 +30,14 @@ final class OneSided {
     /// The peer's incarnation: descriptors of another one are stale.
     private final long peer;
 
-    /// The windows in use: those of the first link that has some, and of another one when it is
-    /// lost.
-    private volatile @Nullable Direct direct;
-
-    /// The windows of all links; replaced, under the lock, never changed.
-    private volatile Direct[] links = {};
-
     /// Sends whose bytes this side stores into the peer's receive by itself.
     final OperationQueue stores;
 
-    /// What waits until the peer has given up what carried it.
-    final Unfenced unfenced;
+    /// The windows that copies go through.
+    final LinkWindows links = new LinkWindows();
 
-    /// The connection is over, and its windows are closed; under the lock.
-    private boolean closed;
-
-    /// The progress thread's own.
-    private long lastLook;
+    /// The same by links' own queues: how it ends.
+    final QueuedEndings queued;
 
     OneSided(ConnectionCore connection) {
         this.connection = connection;
@@ -63,80 +47,16 @@ final class OneSided {
         this.endings = connection.endings;
         this.peer = connection.peerAddress().incarnation();
         this.stores = new OperationQueue(connection.table);
-        this.unfenced = new Unfenced(connection);
+        this.queued = new QueuedEndings(connection, this);
     }
 
-    /// Takes over the windows of a link, and forgets those of links that are lost. Under the lock.
-    void open(Windows windows, LaneState lane) {
-        List<Direct> more = new ArrayList<>();
-        for (Direct each : links) {
-            if (!each.isLost()) {
-                more.add(each);
-            }
-        }
-        Direct opened = new Direct(windows, connection, lane);
-        more.add(opened);
-        links = more.toArray(Direct[]::new);
-        if (direct == null) {
-            direct = opened;
-        }
-    }
-
-    /// @return the windows in use, or null when there are none, or none any more
-    private @Nullable Direct current() {
-        Direct now = direct;
-        return now == null || !now.isLost() ? now : another();
-    }
-
-    private @Nullable Direct another() {
-        for (Direct each : links) {
-            if (!each.isLost()) {
-                direct = each; // whoever else looks finds the same
-                return each;
-            }
-        }
-        return null;
-    }
-
-    /// Ends waits for windows, and looks now and then at what short copies have counted, and for
-    /// regions that the peer has closed, whose memory this side still holds. Called by the progress
-    /// thread only, without the lock.
-    void tick(long now) {
-        for (Direct windows : links) {
-            windows.opening.tick(now);
-        }
-        if (now - lastLook >= LOOK) {
-            lastLook = now;
-            for (Direct windows : links) {
-                windows.settleCounts();
-                if (windows.holdsClosed()) {
-                    connection.endpoint().control().execute(windows::giveBackClosed);
-                }
-            }
-        }
-    }
-
-    /// Closes the windows, from and to which no GPU copies. What waits for the peer to give up a
-    /// lane ends: nobody will hear of that any more.
+    /// Closes the windows, from and to which no GPU copies.
     void close() {
-        Direct[] all = links;
         try {
-            for (Direct windows : all) {
-                windows.close();
-            }
+            links.close();
         } finally {
-            lock.lock();
-            try {
-                closed = true;
-                noLongerHeld(unfenced.allHeld());
-            } finally {
-                lock.unlock();
-            }
+            queued.close();
         }
-    }
-
-    boolean hasWindows() {
-        return current() != null;
     }
 
     /// Whether sends wait for [#store].
@@ -154,7 +74,7 @@ final class OneSided {
             RemoteMemory remote,
             long remoteOffset,
             long length) {
-        Direct windows = current();
+        Direct windows = links.current();
         if (windows == null) {
             return NOT_NOW;
         }
@@ -188,7 +108,7 @@ final class OneSided {
 
     /// A short copy was not the end of what it belongs to.
     void uncount(Operation.Kind kind, RemoteMemory remote, long length) {
-        Direct windows = current();
+        Direct windows = links.current();
         if (windows != null) {
             windows.uncount(kind, remote, length);
         }
@@ -198,14 +118,14 @@ final class OneSided {
     ///
     /// @return `DONE`, a reason, or [#NOT_NOW]
     int updateNow(CounterUpdate counter) {
-        Direct windows = current();
+        Direct windows = links.current();
         int result = windows == null ? NOT_NOW : windows.update(counter);
         return result == Direct.NOT_OPEN || result == Direct.NO_WINDOW ? NOT_NOW : result;
     }
 
     /// The path to a peer's memory by a window, or "" while there is none.
     String path(RemoteMemory remote) {
-        Direct windows = current();
+        Direct windows = links.current();
         String path = windows == null ? null : windows.path(remote);
         return path == null ? "" : path;
     }
@@ -230,7 +150,7 @@ final class OneSided {
     }
 
     private void carryOut(Operation op, boolean opened) {
-        Direct windows = current();
+        Direct windows = links.current();
         int result = windows == null ? Direct.NO_WINDOW : run(windows, op);
         if (result == DeviceCopies.LAUNCHED) {
             return;
@@ -248,7 +168,7 @@ final class OneSided {
         Operation op = job.op;
         String failure = job.failure;
         Device through = job.through;
-        Direct windows = current();
+        Direct windows = links.current();
         int result = failure == null ? Connection.DONE : Connection.FAILED;
         if (job.isLost()) {
             mayGoOn(op);
@@ -296,8 +216,8 @@ final class OneSided {
     /// A copy through windows is over: goes on with its operation.
     ///
     /// @param detail why it failed, for people; may be empty
-    private void conclude(Operation op, int copied, String detail) {
-        Direct windows = current();
+    void conclude(Operation op, int copied, String detail) {
+        Direct windows = links.current();
         int result = copied;
         CounterUpdate counter = op.counter;
         boolean counted = false;
@@ -377,134 +297,14 @@ final class OneSided {
         return op.kind == Operation.Kind.SEND && result == Connection.STALE && !connection.isOver();
     }
 
-    /// Under the lock.
-    private void goByFrames(Operation op) {
+    /// Sends by frames what could not be copied. Under the lock.
+    void goByFrames(Operation op) {
         op.path = connection.lanes.path();
         if (op.kind == Operation.Kind.SEND) {
             matcher.notStored(op);
         } else {
             op.stage = Operation.Stage.DATA;
             outbound.enqueue(op);
-        }
-    }
-
-    // --- what a link's queue carries ------------------------------------------------------------
-
-    /// The queue has ended an operation's work. Without lock and tokens.
-    void carried(WorkJob job) {
-        String why = job.failure == null ? "" : job.failure;
-        switch (job.end) {
-            case DONE, STOPPED, STALE, FAILED -> conclude(job.op, result(job), why);
-            case ABORTED, LOST, STUCK -> {
-                lock.lock();
-                try {
-                    // The operation's memory is not quiet before the peer has given up the lane.
-                    if (job.end == WorkQueue.End.STUCK && !job.direct.lane.fenced && !closed) {
-                        unfenced.hold(job);
-                    } else {
-                        unfinished(job);
-                    }
-                } finally {
-                    lock.unlock();
-                }
-            }
-        }
-    }
-
-    /// What the end of work is to its operation, of which nothing is under way.
-    private static int result(WorkJob job) {
-        QueuedCopies by = job.direct.queued;
-        try {
-            return switch (job.end) {
-                case DONE ->
-                        by != null && by.wentNowhere(job.op) ? Connection.STALE : Connection.DONE;
-                case STOPPED -> Connection.TIMED_OUT;
-                case STALE -> Connection.STALE;
-                default ->
-                        by != null && by.touchesClosed(job.op)
-                                ? Connection.STALE
-                                : Connection.FAILED;
-            };
-        } catch (Throwable e) {
-            Failures.letThrough(e);
-            Log.error("a copy by a link's queue could not be concluded", e);
-            return Connection.FAILED;
-        }
-    }
-
-    /// An operation's work was cut off, or its link is lost: what it was writing may still arrive,
-    /// until that is fenced. Then it goes out again, if it is still wanted. Under the lock.
-    private void unfinished(WorkJob job) {
-        Operation op = job.op;
-        op.copying = false;
-        if (op.kind != Operation.Kind.READ && !job.fenced && !job.direct.lane.fenced) {
-            op.unfenced = job;
-        }
-        if (!op.isPending()) {
-            matcher.stoppedStoring(op);
-            endings.tryFinish(op, connection.isOver());
-        } else if (connection.isOver()) {
-            op.error = connection.failure();
-            endings.revokeLater(op, connection.reasonOver(), "");
-        } else if (op.unfenced == null) {
-            goByFrames(op);
-        } else {
-            unfenced.add(op);
-        }
-    }
-
-    /// Goes on with what was held, whose memory is quiet now: also that behind one at which
-    /// something is thrown, so that the end of the connection ends it. Under the lock.
-    private void noLongerHeld(List<WorkJob> jobs) {
-        for (WorkJob job : jobs) {
-            job.op.copying = false;
-        }
-        jobs.forEach(this::unfinished);
-    }
-
-    /// The peer has given up a lane: nothing of its link arrives any more. Under the lock.
-    void fenced(LaneState lane) {
-        noLongerHeld(unfenced.heldBy(lane));
-        unfenced.fenced(lane).forEach(this::goByFrames);
-    }
-
-    /// The queue pair that carried what was cut off is gone at the peer, too. On any thread, which
-    /// may hold tokens.
-    void fenced(WorkJob job) {
-        lock.lock();
-        try {
-            job.fenced = true;
-            unfenced.fenced(job);
-        } finally {
-            lock.unlock();
-        }
-        connection.devices.attend();
-    }
-
-    /// An operation is to end: nothing more of it is begun. Without the lock, so it may have ended,
-    /// and its slot have another one, which goes on.
-    ///
-    /// @param generation the operation's, from when it had not ended
-    void letGo(Operation op, int generation) {
-        lock.lock();
-        try {
-            WorkJob job = op.workJob;
-            if (job != null
-                    && op.copying
-                    && op.generation == generation
-                    && op.state() == Operation.ENDING) {
-                job.work.stop();
-            }
-        } finally {
-            lock.unlock();
-        }
-    }
-
-    /// What is under way for an operation does not complete. Under the lock.
-    void cutOff(Operation op) {
-        WorkJob job = op.workJob;
-        if (job != null) {
-            job.work.abort();
         }
     }
 
@@ -577,7 +377,7 @@ final class OneSided {
     /// A send met a receive whose memory this side may reach: whoever gets to [#store] stores
     /// the bytes there. Under the lock.
     boolean storeLater(Operation op, RemoteMemory memory) {
-        if (!hasWindows() || memory.incarnation() != peer) {
+        if (!links.areThere() || memory.incarnation() != peer) {
             return false;
         }
         op.remote = memory;
@@ -625,20 +425,5 @@ final class OneSided {
                             }
                             connection.afterwards();
                         });
-    }
-
-    // --- for people -----------------------------------------------------------------------------
-
-    void explain(StringBuilder text) {
-        for (Direct windows : links) {
-            text.append("  one-sided: ").append(windows.explain()).append('\n');
-        }
-    }
-
-    /// Adds the short copies, which are no operations.
-    void count(Tally into) {
-        for (Direct windows : links) {
-            windows.count(into);
-        }
     }
 }

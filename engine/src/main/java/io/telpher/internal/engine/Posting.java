@@ -269,7 +269,7 @@ final class Posting {
                     endings.revoke(op, Connection.STALE, "");
                     return false;
                 }
-                if (oneSided.hasWindows()) {
+                if (oneSided.links.areThere()) {
                     op.copying = true;
                     return true;
                 }

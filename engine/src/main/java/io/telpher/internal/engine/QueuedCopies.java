@@ -58,7 +58,7 @@ final class QueuedCopies {
         WorkJob job = op.workJob;
         // One that was cut off hears of that later, by when the slot has another operation.
         if (job == null || job.direct != windows || job.end == WorkQueue.End.ABORTED) {
-            job = new WorkJob(connection.devices, connection.oneSided, windows, op, queue);
+            job = new WorkJob(connection.devices, connection.oneSided.queued, windows, op, queue);
             op.workJob = job;
         }
         job.begin();

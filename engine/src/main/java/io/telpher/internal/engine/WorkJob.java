@@ -9,7 +9,7 @@ import org.jspecify.annotations.Nullable;
 /// is. The queue takes the operation's pieces as it gets to them.
 final class WorkJob extends DeviceQueues.Job implements WorkQueue.Source {
     private final DeviceQueues queues;
-    private final OneSided oneSided;
+    private final QueuedEndings endings;
     final Direct direct;
     final Operation op;
     final WorkQueue.Work work;
@@ -21,10 +21,15 @@ final class WorkJob extends DeviceQueues.Job implements WorkQueue.Source {
     /// It was cut off, and nothing of it arrives any more; guarded by the connection's lock.
     boolean fenced;
 
-    WorkJob(DeviceQueues queues, OneSided oneSided, Direct direct, Operation op, WorkQueue queue) {
+    WorkJob(
+            DeviceQueues queues,
+            QueuedEndings endings,
+            Direct direct,
+            Operation op,
+            WorkQueue queue) {
         super(queues);
         this.queues = queues;
-        this.oneSided = oneSided;
+        this.endings = endings;
         this.direct = direct;
         this.op = op;
         this.walk = op.walk;
@@ -40,7 +45,7 @@ final class WorkJob extends DeviceQueues.Job implements WorkQueue.Source {
         // Whoever ended the operation meanwhile may have stopped the work before it was posted.
         // But both may be over by now, and the slot have another operation.
         if (!op.isPending()) {
-            oneSided.letGo(op, generation);
+            endings.letGo(op, generation);
         }
     }
 
@@ -89,7 +94,7 @@ final class WorkJob extends DeviceQueues.Job implements WorkQueue.Source {
 
     @Override
     public void fenced() {
-        oneSided.fenced(this);
+        endings.fenced(this);
     }
 
     @Override
@@ -104,6 +109,6 @@ final class WorkJob extends DeviceQueues.Job implements WorkQueue.Source {
 
     @Override
     void takeUp() {
-        oneSided.carried(this);
+        endings.carried(this);
     }
 }

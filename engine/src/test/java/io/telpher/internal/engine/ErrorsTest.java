@@ -121,8 +121,8 @@ class ErrorsTest {
                 op.copying = true;
                 copied.add(op);
                 // Of no link: who asks whether what was written is fenced finds none.
-                core.oneSided.unfenced.hold(
-                        new WorkJob(core.devices, core.oneSided, null, op, new NoQueue()));
+                core.oneSided.queued.unfenced.hold(
+                        new WorkJob(core.devices, core.oneSided.queued, null, op, new NoQueue()));
             }
         } finally {
             core.lock.unlock();

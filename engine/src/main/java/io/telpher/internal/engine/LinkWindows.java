@@ -1,0 +1,100 @@
+package io.telpher.internal.engine;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Executor;
+import org.jspecify.annotations.Nullable;
+
+/// The windows of a connection's links, and those in use: of the first link that has some, and of
+/// another one when it is lost.
+final class LinkWindows {
+    /// Between two looks at regions that the peer may have closed.
+    private static final long LOOK = 500_000_000;
+
+    /// Those in use.
+    private volatile @Nullable Direct direct;
+
+    /// Those of all links; replaced, under the connection's lock, never changed.
+    private volatile Direct[] links = {};
+
+    /// The progress thread's own.
+    private long lastLook;
+
+    /// Takes over the windows of a link, and forgets those of links that are lost. Under the
+    /// connection's lock.
+    void open(Direct opened) {
+        List<Direct> more = new ArrayList<>();
+        for (Direct each : links) {
+            if (!each.isLost()) {
+                more.add(each);
+            }
+        }
+        more.add(opened);
+        links = more.toArray(Direct[]::new);
+        if (direct == null) {
+            direct = opened;
+        }
+    }
+
+    /// @return those in use, or null when there are none, or none any more
+    @Nullable Direct current() {
+        Direct now = direct;
+        return now == null || !now.isLost() ? now : another();
+    }
+
+    private @Nullable Direct another() {
+        for (Direct each : links) {
+            if (!each.isLost()) {
+                direct = each; // whoever else looks finds the same
+                return each;
+            }
+        }
+        return null;
+    }
+
+    boolean areThere() {
+        return current() != null;
+    }
+
+    /// Ends waits for windows, and looks now and then at what short copies have counted, and for
+    /// regions that the peer has closed, whose memory this side still holds. Called by the progress
+    /// thread only, without the lock.
+    ///
+    /// @param control gives memory back, which takes its time
+    void tick(long now, Executor control) {
+        for (Direct windows : links) {
+            windows.opening.tick(now);
+        }
+        if (now - lastLook >= LOOK) {
+            lastLook = now;
+            for (Direct windows : links) {
+                windows.settleCounts();
+                if (windows.holdsClosed()) {
+                    control.execute(windows::giveBackClosed);
+                }
+            }
+        }
+    }
+
+    /// Closes them, from and to which no GPU copies.
+    void close() {
+        for (Direct windows : links) {
+            windows.close();
+        }
+    }
+
+    // --- for people -----------------------------------------------------------------------------
+
+    void explain(StringBuilder text) {
+        for (Direct windows : links) {
+            text.append("  one-sided: ").append(windows.explain()).append('\n');
+        }
+    }
+
+    /// Adds the short copies, which are no operations.
+    void count(Tally into) {
+        for (Direct windows : links) {
+            windows.count(into);
+        }
+    }
+}

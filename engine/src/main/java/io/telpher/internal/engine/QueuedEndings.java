@@ -1,0 +1,165 @@
+package io.telpher.internal.engine;
+
+import io.telpher.Connection;
+import io.telpher.internal.observe.Log;
+import io.telpher.spi.WorkQueue;
+import java.util.List;
+
+/// What becomes of the operations whose work a link's own queue has: it is done, was cut off, or
+/// went with its link ([QueuedCopies] begins it). Of what did not come to its end bytes may still
+/// arrive at the peer, so nothing may overtake them: that waits in [Unfenced].
+///
+/// An operation is `copying` from when its work is begun until here it is taken up that the work
+/// has ended; that of work whose device does not let go, until the peer has given up the lane.
+final class QueuedEndings {
+    private final ConnectionCore connection;
+    private final SpinLock lock;
+    private final OneSided oneSided;
+    private final Matcher matcher;
+    private final Endings endings;
+
+    /// What waits until the peer has given up what carried it.
+    final Unfenced unfenced;
+
+    /// The connection is over: no peer gives up a lane any more. Under the lock.
+    private boolean closed;
+
+    QueuedEndings(ConnectionCore connection, OneSided oneSided) {
+        this.connection = connection;
+        this.lock = connection.lock;
+        this.oneSided = oneSided;
+        this.matcher = connection.matcher;
+        this.endings = connection.endings;
+        this.unfenced = new Unfenced(connection);
+    }
+
+    /// The queue has ended an operation's work. Without lock and tokens.
+    void carried(WorkJob job) {
+        String why = job.failure == null ? "" : job.failure;
+        switch (job.end) {
+            case DONE, STOPPED, STALE, FAILED -> oneSided.conclude(job.op, result(job), why);
+            case ABORTED, LOST, STUCK -> {
+                lock.lock();
+                try {
+                    // The operation's memory is not quiet before the peer has given up the lane.
+                    if (job.end == WorkQueue.End.STUCK && !job.direct.lane.fenced && !closed) {
+                        unfenced.hold(job);
+                    } else {
+                        unfinished(job);
+                    }
+                } finally {
+                    lock.unlock();
+                }
+            }
+        }
+    }
+
+    /// What the end of work is to its operation, of which nothing is under way.
+    private static int result(WorkJob job) {
+        QueuedCopies by = job.direct.queued;
+        try {
+            return switch (job.end) {
+                case DONE ->
+                        by != null && by.wentNowhere(job.op) ? Connection.STALE : Connection.DONE;
+                case STOPPED -> Connection.TIMED_OUT;
+                case STALE -> Connection.STALE;
+                default ->
+                        by != null && by.touchesClosed(job.op)
+                                ? Connection.STALE
+                                : Connection.FAILED;
+            };
+        } catch (Throwable e) {
+            Failures.letThrough(e);
+            Log.error("a copy by a link's queue could not be concluded", e);
+            return Connection.FAILED;
+        }
+    }
+
+    /// An operation's work was cut off, or its link is lost: what it was writing may still arrive,
+    /// until that is fenced. Then it goes out again, if it is still wanted. Under the lock.
+    private void unfinished(WorkJob job) {
+        Operation op = job.op;
+        op.copying = false;
+        if (op.kind != Operation.Kind.READ && !job.fenced && !job.direct.lane.fenced) {
+            op.unfenced = job;
+        }
+        if (!op.isPending()) {
+            matcher.stoppedStoring(op);
+            endings.tryFinish(op, connection.isOver());
+        } else if (connection.isOver()) {
+            op.error = connection.failure();
+            endings.revokeLater(op, connection.reasonOver(), "");
+        } else if (op.unfenced == null) {
+            oneSided.goByFrames(op);
+        } else {
+            unfenced.add(op);
+        }
+    }
+
+    /// Goes on with what was held, whose memory is quiet now: also that behind one at which
+    /// something is thrown, so that the end of the connection ends it. Under the lock.
+    private void noLongerHeld(List<WorkJob> jobs) {
+        for (WorkJob job : jobs) {
+            job.op.copying = false;
+        }
+        jobs.forEach(this::unfinished);
+    }
+
+    /// The peer has given up a lane: nothing of its link arrives any more. Under the lock.
+    void fenced(LaneState lane) {
+        noLongerHeld(unfenced.heldBy(lane));
+        unfenced.fenced(lane).forEach(oneSided::goByFrames);
+    }
+
+    /// The queue pair that carried what was cut off is gone at the peer, too. On any thread, which
+    /// may hold tokens.
+    void fenced(WorkJob job) {
+        lock.lock();
+        try {
+            job.fenced = true;
+            unfenced.fenced(job);
+        } finally {
+            lock.unlock();
+        }
+        connection.devices.attend();
+    }
+
+    /// An operation is to end: nothing more of it is begun. Without the lock, so it may have ended,
+    /// and its slot have another one, which goes on.
+    ///
+    /// @param generation the operation's, from when it had not ended
+    void letGo(Operation op, int generation) {
+        lock.lock();
+        try {
+            WorkJob job = op.workJob;
+            if (job != null
+                    && op.copying
+                    && op.generation == generation
+                    && op.state() == Operation.ENDING) {
+                job.work.stop();
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /// What is under way for an operation does not complete. Under the lock.
+    void cutOff(Operation op) {
+        WorkJob job = op.workJob;
+        if (job != null) {
+            job.work.abort();
+        }
+    }
+
+    /// The connection is over, and its windows are closed. What waits for the peer to give up a
+    /// lane ends: nobody will hear of that any more. Without the lock.
+    void close() {
+        lock.lock();
+        try {
+            closed = true;
+            noLongerHeld(unfenced.allHeld());
+        } finally {
+            lock.unlock();
+        }
+    }
+}
