@@ -13,35 +13,23 @@ import org.jspecify.annotations.Nullable;
 /// after the peer has closed it too and said how far it came (`FENCE`, `FENCED`): nothing is ever
 /// on two lanes. The last lane's end is the connection's.
 ///
-/// Polling runs under each lane's poll token, fencing and liveness under the connection's lock, in
-/// the turns of whichever thread makes progress; [#settle] and [#letGo] take tokens themselves.
+/// Polling runs under each lane's poll token, and so does what [Confirming] does then; fencing and
+/// liveness under the connection's lock, in the turns of whichever thread makes progress; [#settle]
+/// and [#letGo] take tokens themselves.
 final class LaneKeeper {
-    private static final int BATCH = 64;
+    /// Frames that are taken in at once, and that are confirmed at the latest.
+    static final int BATCH = 64;
 
     /// A bulk lane that brought nothing so often is looked at only every eighth time.
     private static final int QUIET = 64;
 
     private static final int SKIP = 7;
 
-    /// So many frames are confirmed even while more come in.
-    private static final int LATE = 32;
-
-    /// Confirmations are looked for at every eighth idle poll.
-    private static final int LOOK = 7;
-
-    /// While a peer never pauses, its confirmation is looked at every so many polls.
-    private static final int BUSY_LOOK = 31;
-
-    /// What nobody waits for is confirmed when nothing more has come for so long, in nanoseconds:
-    /// until then an answer may go out, which carries the confirmation.
-    private static final long PATIENCE = 5_000;
-
-    private static final long UNREPORTED_BYTES = 4 << 20;
-
     private final ConnectionCore connection;
     private final SpinLock lock;
     private final Lanes lanes;
     private final Outbound outbound;
+    final Confirming confirming;
 
     /// Some lane has died and has to be closed.
     private volatile boolean burials;
@@ -51,6 +39,7 @@ final class LaneKeeper {
         this.lock = lock;
         this.lanes = connection.lanes;
         this.outbound = outbound;
+        this.confirming = new Confirming(connection, lock, outbound);
     }
 
     // --- polling --------------------------------------------------------------------------------
@@ -109,15 +98,15 @@ final class LaneKeeper {
                 woken = true;
             }
             boolean own = s.lane.confirmsNatively();
-            acknowledge = n >= 0 && !own && due(s, n);
+            acknowledge = n >= 0 && !own && confirming.isDue(s, n);
             if (n >= 0 && own) {
                 // Frames that came in meanwhile count: they must be confirmed before anybody parks.
-                n += confirmBoth(s, n);
+                n += confirming.confirmBoth(s, n);
             } else if (n == Lane.DEAD && own) {
                 // What the peer has confirmed before it ended is done.
                 long upTo = Math.max(s.told, s.lane.confirmed());
                 if (upTo > s.acked) {
-                    confirmed(s, upTo);
+                    confirming.confirmed(s, upTo);
                 }
             }
         } catch (Throwable e) {
@@ -144,166 +133,6 @@ final class LaneKeeper {
             connection.endpoint().progress().attend(connection);
         }
         return note << 32 | n;
-    }
-
-    /// Whether the peer should hear how far it came: when it waits, when much has piled up, or when
-    /// nothing else is to do.
-    private boolean due(LaneState s, int n) {
-        if (s.received() == s.reported) {
-            return false;
-        }
-        if (s.urgent
-                || isIdle(s, n)
-                || s.received() - s.reported >= BATCH
-                || s.unreportedBytes >= UNREPORTED_BYTES) {
-            s.urgent = false;
-            s.unreportedBytes = 0;
-            if (s.heldCount == 0) {
-                return true;
-            }
-            lock.lock();
-            try {
-                return s.reportable() > s.reported;
-            } finally {
-                lock.unlock();
-            }
-        }
-        return false;
-    }
-
-    /// Whether a lane that has brought something has brought nothing more for a while.
-    private boolean isIdle(LaneState s, int n) {
-        if (n > 0) {
-            s.idleSince = 0;
-            return false;
-        }
-        if (connection.endpoint().progress().isCurrent()) {
-            return true; // it yields after every turn: its next look may be long in coming
-        }
-        long now = connection.platform.nanoTime();
-        if (s.idleSince == 0) {
-            s.idleSince = now;
-            return false;
-        }
-        return now - s.idleSince >= PATIENCE;
-    }
-
-    /// Confirmations of lanes that have a word for it in shared memory. Both the writing and the
-    /// reading of such a word move a cache line between the two sides, so both wait until there is
-    /// nothing better to do.
-    ///
-    /// @return how many more frames were taken in
-    private int confirmBoth(LaneState s, int n) {
-        int taken = 0;
-        long unreported = s.received() - s.reported;
-        if (unreported >= LATE || (unreported > 0 && ((n == 0 && s.urgent) || isIdle(s, n)))) {
-            s.urgent = false;
-            confirmNow(s);
-        }
-        long unconfirmed = s.sent - s.acked;
-        if (unconfirmed == 0) {
-            return 0;
-        }
-        if (n == 0
-                ? (++s.looks & LOOK) == 0 || unconfirmed >= LaneState.WINDOW / 2
-                : (++s.busyLooks & BUSY_LOOK) == 0) {
-            long upTo = s.lane.confirmed();
-            if (upTo > s.acked) {
-                // A refusal was published before the confirmation that covers it: take it in first.
-                int more;
-                do {
-                    int room = s.inbound.staging.room(BATCH);
-                    if (room == 0) {
-                        return taken;
-                    }
-                    more = s.lane.poll(s.inbound, room);
-                    taken += Math.max(more, 0);
-                } while (more > 0);
-                confirmed(s, upTo);
-            }
-        }
-        // While frames come in an answer may be due: first things first.
-        long told = s.told - s.acked;
-        if (n == 0 ? told > 0 : told >= LATE) {
-            confirmed(s, s.told);
-        }
-        return taken;
-    }
-
-    private void confirmed(LaneState s, long upTo) {
-        if (!connection.reports.applied(s, upTo)) {
-            connection.confirmedTooMuch(upTo);
-        }
-    }
-
-    /// Under the poll token, for lanes that have a word for it.
-    private void confirmNow(LaneState s) {
-        long upTo = s.received();
-        if (s.heldCount != 0) {
-            lock.lock();
-            try {
-                upTo = s.reportable();
-            } finally {
-                lock.unlock();
-            }
-        }
-        if (upTo > s.reported) {
-            s.reported = upTo;
-            s.lane.confirm(upTo);
-        }
-    }
-
-    /// Before a lane is parked: what is not confirmed by then would not be until the next frame.
-    /// Under the poll token.
-    ///
-    /// @return false when there is something to do first
-    boolean confirmBeforePark(LaneState s) {
-        if (s.lane.confirmsNatively()) {
-            confirmNow(s);
-            if (s.told > s.acked) {
-                confirmed(s, s.told);
-                return false;
-            }
-            // Frames may have said more than the word, which then was not looked at: a lane does
-            // not park while the word holds news.
-            return s.lane.confirmed() <= s.acked;
-        }
-        if (s.received() == s.reported) {
-            return true;
-        }
-        lock.lock();
-        try {
-            if (s.reportable() <= s.reported) {
-                return true; // held by a refusal that the peer does not know of yet
-            }
-            outbound.acknowledge(s);
-            // A link that takes nothing wakes the thread when it does; until then there is no way.
-            LaneState control = lanes.control();
-            return control != null && control.blocked;
-        } finally {
-            lock.unlock();
-        }
-    }
-
-    /// Says of every lane how far it came: the last chance before this side leaves.
-    void confirmAll() {
-        for (LaneState s : lanes.all()) {
-            boolean own = s.lane.confirmsNatively();
-            s.pollToken.take();
-            lock.lock();
-            try {
-                long upTo = s.reportable();
-                if (own && !s.closed) {
-                    s.reported = upTo;
-                    s.lane.confirm(upTo);
-                } else if (!own && !s.dead) {
-                    outbound.acknowledge(s);
-                }
-            } finally {
-                lock.unlock();
-                s.pollToken.giveBack();
-            }
-        }
     }
 
     // --- ends -----------------------------------------------------------------------------------
@@ -437,7 +266,7 @@ final class LaneKeeper {
     void landed(LaneState s) {
         s.inbound.settle();
         if (!s.closed && s.lane.confirmsNatively()) {
-            confirmNow(s); // the far side waits for the buffer
+            confirming.confirmNow(s); // the far side waits for the buffer
         }
     }
 

@@ -256,7 +256,7 @@ final class Undertaker {
     /// a callback, which runs on a thread that ends the connection itself, does not.
     void close() {
         if (failure == null) {
-            keeper.confirmAll();
+            keeper.confirming.all();
         }
         boolean first;
         lock.lock();

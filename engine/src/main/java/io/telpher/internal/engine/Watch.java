@@ -62,7 +62,7 @@ final class Watch {
                 if (s.closed) {
                     continue;
                 }
-                if (!connection.keeper.confirmBeforePark(s) || !s.lane.park()) {
+                if (!connection.keeper.confirming.beforePark(s) || !s.lane.park()) {
                     return false;
                 }
                 s.parked = true;
