@@ -65,9 +65,9 @@ final class Connector {
             Deadline deadline,
             List<String> failures) {
         Queue<Dialler.Dialled> dialled = new ConcurrentLinkedQueue<>();
-        List<EndpointImpl.Opened> left = new ArrayList<>(endpoint.transports());
+        List<Transports.Opened> left = new ArrayList<>(endpoint.transports().inUse());
         while (!left.isEmpty()) {
-            EndpointImpl.Opened opened = left.removeFirst();
+            Transports.Opened opened = left.removeFirst();
             TransportEndpoint by = opened.endpoint();
             List<Route> routes = new ArrayList<>();
             for (Route route : by.routes(peer.peer())) {
@@ -88,21 +88,21 @@ final class Connector {
             ConnectionCore connection =
                     firstThatWorks(peer, mine, routes.size(), dialled, deadline, failures);
             if (connection != null) {
-                for (EndpointImpl.Opened other : left) {
+                for (Transports.Opened other : left) {
                     connection.note(
                             "%s: not tried, %s works and comes first"
                                     .formatted(
                                             other.transport().name(), opened.transport().name()));
                 }
-                endpoint.unavailable().forEach(connection::note);
+                endpoint.transports().unavailable().forEach(connection::note);
                 return connection;
             }
             if (mine.forsaken && !deadline.passed()) {
                 mine.forsaken = false;
-                left = new ArrayList<>(endpoint.transports());
+                left = new ArrayList<>(endpoint.transports().inUse());
             }
         }
-        failures.addAll(endpoint.unavailable());
+        failures.addAll(endpoint.transports().unavailable());
         Events.connectFailed(endpoint, name(peer), failures);
         if (deadline.passed()) {
             throw new TelpherException.TimedOut(

@@ -2,7 +2,6 @@ package io.telpher.internal.engine;
 
 import io.telpher.Access;
 import io.telpher.Connection;
-import io.telpher.ConnectionMetrics;
 import io.telpher.Device;
 import io.telpher.DeviceMemory;
 import io.telpher.Endpoint;
@@ -14,27 +13,21 @@ import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.internal.memory.SharedMemory;
 import io.telpher.internal.wire.AddressCodec;
-import io.telpher.spi.Availability;
 import io.telpher.spi.Channel;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.EndpointContext;
 import io.telpher.spi.HostIdentity;
 import io.telpher.spi.LocalRegion;
-import io.telpher.spi.Locator;
 import io.telpher.spi.PeerAddress;
-import io.telpher.spi.Transport;
 import io.telpher.spi.TransportEndpoint;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
-import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
 import java.util.function.BooleanSupplier;
@@ -43,16 +36,6 @@ import org.jspecify.annotations.Nullable;
 
 /// An endpoint: its regions, transports, connections and published names.
 public final class EndpointImpl implements Endpoint, EndpointContext {
-    /// Names that are asked for before they are published, and questions for each.
-    private static final int MOST_NAMES = 16_384;
-
-    private static final int MOST_ASKED = 1024;
-
-    /// A transport that is in use here.
-    record Opened(Transport transport, TransportEndpoint endpoint) {}
-
-    private record Asked(ConnectionCore connection, long token) {}
-
     private final Platform platform;
     private final EndpointOptions options;
     private final long incarnation;
@@ -60,20 +43,16 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     private final RegionTable regions = new RegionTable(this);
     private final Progress progress;
     private final ExecutorService control;
-    private final List<Opened> transports = new ArrayList<>();
-    private final List<String> unavailable = new ArrayList<>();
+    private final Transports transports = new Transports();
     private final Connector connector;
-    private final List<ConnectionCore> connections = new CopyOnWriteArrayList<>();
+    private final Connections connections = new Connections();
 
     /// Those that peers have made, by the id that they have chosen: they may add lanes.
     private final Map<Long, ConnectionCore> joinable = new ConcurrentHashMap<>();
 
     private final Queue<ConnectionCore> accepted = new ConcurrentLinkedQueue<>();
     private final Gate gate;
-    private final Map<String, RemoteMemory> published = new ConcurrentHashMap<>();
-
-    /// Who waits for a name; a list is touched inside the map's `compute` methods alone.
-    final Map<String, List<Asked>> asked = new ConcurrentHashMap<>();
+    private final Directory directory = new Directory();
     private final HostIdentity host;
     private final EndpointAddress address;
     private volatile boolean closed;
@@ -85,14 +64,6 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
 
     /// Why not everything could be closed; there before `gone` is.
     private @Nullable String busy;
-
-    /// Guards what follows, and the order of counters and `connections`.
-    private final Object counting = new Object();
-
-    private long opened;
-    private long closedOnes;
-    private long lostOnes;
-    private EndpointMetrics.Totals ended = EndpointMetrics.Totals.NONE;
 
     /// Opens an endpoint on this machine.
     ///
@@ -126,11 +97,11 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         this.connector = new Connector(this);
         boolean opened = false;
         try {
-            openTransports();
+            transports.open(platform.transports(), this);
             opened = true;
         } finally {
             if (!opened) {
-                closeTransports();
+                transports.close();
                 control.shutdownNow();
                 Progress.release(progress);
             }
@@ -143,50 +114,8 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         }
     }
 
-    private void openTransports() {
-        List<Transport> found = new ArrayList<>(platform.transports());
-        found.sort(Comparator.comparingInt(Transport::rank));
-        for (Transport transport : found) {
-            if (!options.transports().isEmpty()
-                    && !options.transports().contains(transport.name())) {
-                unavailable.add(transport.name() + ": not among the allowed transports");
-                continue;
-            }
-            if (transport.probe() instanceof Availability.Missing missing) {
-                unavailable.add(
-                        "%s: %s; %s"
-                                .formatted(transport.name(), missing.reason(), missing.remedy()));
-                continue;
-            }
-            try {
-                transports.add(new Opened(transport, transport.open(this)));
-            } catch (TelpherException.Unsupported | TelpherException.NativeFailure e) {
-                unavailable.add(transport.name() + ": " + e.getMessage());
-            }
-        }
-        if (transports.isEmpty()) {
-            throw new TelpherException.Unsupported(
-                    "no transport can be used%s: %s"
-                            .formatted(
-                                    options.transports().isEmpty()
-                                            ? ""
-                                            : ", allowed are " + options.transports(),
-                                    String.join("; ", unavailable)));
-        }
-    }
-
-    private void closeTransports() {
-        for (Opened opened : transports) {
-            opened.endpoint().close();
-        }
-    }
-
     PeerAddress self() {
-        List<Locator> locators = new ArrayList<>();
-        for (Opened opened : transports) {
-            locators.addAll(opened.endpoint().locators());
-        }
-        return new PeerAddress(incarnation, host, List.copyOf(locators));
+        return new PeerAddress(incarnation, host, transports.locators());
     }
 
     // --- what the parts share -------------------------------------------------------------------
@@ -221,16 +150,16 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         return progress;
     }
 
-    List<Opened> transports() {
+    Transports transports() {
         return transports;
     }
 
-    List<String> unavailable() {
-        return unavailable;
+    Directory directory() {
+        return directory;
     }
 
     List<ConnectionCore> connections() {
-        return connections;
+        return connections.all();
     }
 
     Map<Long, ConnectionCore> joinable() {
@@ -246,32 +175,13 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     }
 
     void remember(ConnectionCore connection) {
-        synchronized (counting) {
-            connections.add(connection);
-            opened++;
-        }
+        connections.add(connection);
     }
 
     void forget(ConnectionCore connection) {
-        synchronized (counting) {
-            if (connections.remove(connection)) {
-                ended = ended.plus(connection.metrics());
-                if (connection.wasClosed()) {
-                    closedOnes++;
-                } else {
-                    lostOnes++;
-                }
-            }
-        }
+        connections.remove(connection);
         joinable.remove(connection.id(), connection);
-        for (String name : asked.keySet()) {
-            asked.computeIfPresent(
-                    name,
-                    (n, waiting) -> {
-                        waiting.removeIf(a -> a.connection == connection);
-                        return waiting.isEmpty() ? null : waiting;
-                    });
-        }
+        directory.forget(connection);
     }
 
     private void checkOpen() {
@@ -327,28 +237,11 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         progress.sources().unwatch(descriptor);
     }
 
-    // --- the caller's side
-    // ------------------------------------------------------------------------
+    // --- the caller's side ----------------------------------------------------------------------
 
     @Override
     public EndpointMetrics metrics() {
-        // A connection that ends meanwhile is counted once.
-        synchronized (counting) {
-            List<ConnectionMetrics> each = new ArrayList<>();
-            for (ConnectionCore connection : connections) {
-                each.add(connection.metrics());
-            }
-            return new EndpointMetrics(
-                    incarnation,
-                    opened,
-                    closedOnes,
-                    lostOnes,
-                    regions.count(),
-                    regions.bytes(),
-                    regions.sharedBytes(),
-                    ended,
-                    each);
-        }
+        return connections.metrics(incarnation, regions);
     }
 
     @Override
@@ -426,9 +319,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     }
 
     private MemoryRegion announce(RegionImpl region) {
-        for (Opened opened : transports) {
-            opened.endpoint().opened(region);
-        }
+        transports.opened(region);
         return region;
     }
 
@@ -447,93 +338,35 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     }
 
     private void endUsers(RegionImpl region, Predicate<Operation> which) {
-        for (ConnectionCore connection : connections) {
+        for (ConnectionCore connection : connections.all()) {
             connection.endUsers(region, which);
         }
     }
 
     /// Takes a region away from every lane and every peer.
     @Nullable String revoke(RegionImpl region, Deadline deadline) {
-        for (ConnectionCore connection : connections) {
+        for (ConnectionCore connection : connections.all()) {
             connection.keeper.letGo(region);
         }
-        for (Opened opened : transports) {
-            String holder = opened.endpoint().revoke(region, deadline);
-            if (holder != null) {
-                return holder;
-            }
-        }
-        return null;
+        return transports.revoke(region, deadline);
     }
 
     @Override
     public int port() {
-        return transports.stream()
-                .mapToInt(opened -> opened.endpoint().port())
-                .filter(port -> port != 0)
-                .findFirst()
-                .orElse(0);
+        return transports.port();
     }
 
     @Override
     public String explain() {
-        StringBuilder text = new StringBuilder();
-        for (Opened opened : transports) {
-            List<String> places = new ArrayList<>();
-            opened.endpoint().locators().forEach(locator -> places.add(locator.text()));
-            text.append(opened.transport().name())
-                    .append(": in use, ")
-                    .append(String.join(", ", places))
-                    .append('\n');
-        }
-        unavailable.forEach(reason -> text.append(reason).append('\n'));
-        return text.toString();
+        return transports.explain();
     }
 
     @Override
     public void publish(String name, RemoteMemory memory) {
         checkOpen();
-        if (name.isEmpty() || name.length() > ControlFrame.MAX_PAYLOAD / 4) {
-            throw new IllegalArgumentException(
-                    "a name has 1 to " + ControlFrame.MAX_PAYLOAD / 4 + " characters");
+        for (ConnectionCore waiting : directory.publish(name, memory)) {
+            control.execute(waiting::afterwards);
         }
-        published.put(name, memory);
-        List<Asked> due = asked.remove(name);
-        if (due == null) {
-            return;
-        }
-        for (Asked one : due) {
-            one.connection.names.published(one.token, memory);
-            control.execute(one.connection::afterwards);
-        }
-    }
-
-    /// @return the memory of that name, or null: then the answer follows when it is published
-    @Nullable RemoteMemory published(String name, ConnectionCore connection, long token) {
-        RemoteMemory memory = published.get(name);
-        if (memory != null) {
-            return memory;
-        }
-        if (asked.size() >= MOST_NAMES && !asked.containsKey(name)) {
-            return null; // whoever asks runs into its deadline
-        }
-        asked.compute(
-                name,
-                (n, before) -> {
-                    List<Asked> waiting = before == null ? new ArrayList<>() : before;
-                    if (waiting.size() >= MOST_ASKED) {
-                        waiting.removeFirst(); // the oldest has most likely given up
-                    }
-                    waiting.add(new Asked(connection, token));
-                    return waiting;
-                });
-        // Published between the two looks: answer now; the second answer of a race is ignored as
-        // stale.
-        memory = published.get(name);
-        if (memory != null) {
-            asked.remove(name);
-        }
-        return memory;
     }
 
     @Override
@@ -586,7 +419,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         if (closer == Thread.currentThread() || progress.isCurrent()) {
             return true;
         }
-        for (ConnectionCore connection : connections) {
+        for (ConnectionCore connection : connections.all()) {
             if (connection.undertaker.isBurying()) {
                 return true;
             }
@@ -606,7 +439,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     private void end() {
         gate.changed();
         progress.hide(this);
-        for (ConnectionCore connection : List.copyOf(connections)) {
+        for (ConnectionCore connection : List.copyOf(connections.all())) {
             connection.close();
         }
         TelpherException failure = null;
@@ -618,7 +451,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
                 busy = e.getMessage();
             }
         }
-        closeTransports();
+        transports.close();
         control.shutdown();
         connector.reception().close();
         Progress.release(progress);

@@ -89,7 +89,7 @@ final class Names {
 
     /// The peer asks for a name. Under the lock.
     void asked(long token, String name) {
-        RemoteMemory memory = connection.endpoint().published(name, connection, token);
+        RemoteMemory memory = connection.endpoint().directory().find(name, connection, token);
         if (memory != null) {
             answer(token, memory);
         }

@@ -48,7 +48,7 @@ public final class Leftovers {
         left.none(endpoint.connections().size(), "connections of a closed endpoint");
         left.none(endpoint.joinable().size(), "joinable connections of a closed endpoint");
         left.none(endpoint.regions().count(), "regions of a closed endpoint");
-        left.none(endpoint.asked.size(), "names that somebody asks for");
+        left.none(endpoint.directory().asked(), "names that somebody asks for");
         return left.found;
     }
 

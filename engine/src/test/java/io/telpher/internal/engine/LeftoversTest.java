@@ -114,10 +114,10 @@ class LeftoversTest {
                     assertThatThrownBy(() -> own.lookup("nothing", Duration.ofMillis(10)))
                             .isInstanceOf(TelpherException.TimedOut.class);
                     EndpointImpl endpoint = ((ConnectionImpl) peer).core.endpoint();
-                    assertThat(endpoint.asked).hasSize(1);
+                    assertThat(endpoint.directory().asked()).isEqualTo(1);
                     asked.set(endpoint);
                 });
-        assertThat(asked.get().asked).isEmpty();
+        assertThat(asked.get().directory().asked()).isZero();
     }
 
     /// A region is closed, and its place taken by another one, while its window is being opened.
