@@ -1,6 +1,5 @@
 package io.telpher.cli.bench;
 
-import java.util.Arrays;
 import java.util.List;
 
 /// Reads what the programs of `perftest` print: a line of names that begins with `#bytes`, and a
@@ -27,20 +26,29 @@ record IbPerftestOutput(boolean latency, long iterations, double gbps, double us
     }
 
     private static IbPerftestOutput parse(String names, String values, String text) {
-        double[] cells;
+        String[] cells = values.split("\\s+");
         try {
-            cells = Arrays.stream(values.split("\\s+")).mapToDouble(Double::parseDouble).toArray();
+            // #bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]
+            if (names.contains("BW average[MB/sec]") && cells.length >= 4) {
+                return new IbPerftestOutput(
+                        false,
+                        Long.parseLong(cells[1]),
+                        Double.parseDouble(cells[3]) * MEBIBYTE / 1e9,
+                        Double.NaN,
+                        Double.NaN);
+            }
+            // #bytes #iterations t_min[usec] t_max[usec] t_typical[usec] t_avg[usec] t_stdev[usec]
+            // 99%; the deviation is -nan where its sums overflow
+            if (names.contains("t_typical[usec]") && names.contains("99%") && cells.length >= 8) {
+                return new IbPerftestOutput(
+                        true,
+                        Long.parseLong(cells[1]),
+                        Double.NaN,
+                        Double.parseDouble(cells[4]),
+                        Double.parseDouble(cells[7]));
+            }
         } catch (NumberFormatException e) {
             throw new IllegalArgumentException("perftest printed no result: " + text.strip(), e);
-        }
-        // #bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]
-        if (names.contains("BW average[MB/sec]") && cells.length >= 4) {
-            return new IbPerftestOutput(
-                    false, (long) cells[1], cells[3] * MEBIBYTE / 1e9, Double.NaN, Double.NaN);
-        }
-        // #bytes #iterations t_min[usec] t_max[usec] t_typical[usec] t_avg[usec] t_stdev[usec] 99%
-        if (names.contains("t_typical[usec]") && names.contains("99%") && cells.length >= 8) {
-            return new IbPerftestOutput(true, (long) cells[1], Double.NaN, cells[4], cells[7]);
         }
         throw new IllegalArgumentException("perftest printed other columns: " + names);
     }

@@ -54,6 +54,9 @@ class PeerOutputTest {
         assertThat(latency.latency()).isTrue();
         assertThat(latency.usP50()).isEqualTo(17.46);
         assertThat(latency.usP99()).isEqualTo(61.67);
+        String overflown = recorded("ib_write_lat.txt").replace("\t7.67 ", "\t-nan ");
+        assertThat(overflown).contains("-nan"); // as it prints the deviation of long times
+        assertThat(IbPerftestOutput.parse(overflown)).isEqualTo(latency);
         for (String text : new String[] {"", "#bytes #iterations\n1 2", "#bytes x\nCouldn't"}) {
             assertThatThrownBy(() -> IbPerftestOutput.parse(text))
                     .isInstanceOf(IllegalArgumentException.class)
