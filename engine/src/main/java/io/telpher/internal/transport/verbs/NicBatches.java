@@ -3,6 +3,7 @@ package io.telpher.internal.transport.verbs;
 import io.telpher.internal.ffi.verbs.SendRequest;
 import io.telpher.internal.ffi.verbs.Sge;
 import java.lang.foreign.Arena;
+import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /// What one [NicQueue] has under way: batches of requests, each a linked list whose last request is
@@ -27,6 +28,9 @@ final class NicBatches {
 
     private static final int BATCHES = 256;
 
+    /// The batch ends with the last write of its work, behind which a read has to come.
+    private static final int OWING = -1;
+
     /// Bytes that are under way at most: enough for the links that there are, and no more, since
     /// nothing passes them.
     private static final long WINDOW_BYTES = 8 << 20;
@@ -44,8 +48,11 @@ final class NicBatches {
     private final int[] lengths = new int[BATCHES];
     private final int[] sizes = new int[BATCHES];
 
-    /// What follows the last write of each work, or null.
-    private FlushWord.@Nullable Read flush;
+    /// Writes that the read at its end covers, 0 where there is none; or [#OWING].
+    private final int[] covers = new int[BATCHES];
+
+    /// What follows writes.
+    private final NicReads reads;
 
     private long first;
     private long end;
@@ -54,15 +61,12 @@ final class NicBatches {
     private long bytes;
 
     /// @param arena for the requests and what they carry by themselves
-    NicBatches(Arena arena) {
+    /// @param reads what follows writes; the queue's own
+    NicBatches(Arena arena, NicReads reads) {
+        this.reads = reads;
         this.requests = arena.allocate((long) SendRequest.BYTES * REQUESTS, 64).address();
         this.sges = arena.allocate((long) Sge.BYTES * REQUESTS, 64).address();
         this.inlined = arena.allocate((long) INLINE * REQUESTS, 64).address();
-    }
-
-    /// @param read what follows the last write of each work that is cut from now on, or null
-    void flushBy(FlushWord.@Nullable Read read) {
-        flush = read;
     }
 
     /// @return number of the oldest batch
@@ -124,28 +128,53 @@ final class NicBatches {
         if (last == 0) {
             return false;
         }
-        FlushWord.Read behind = flush;
-        if (behind != null && !work.read && work.exhausted && !work.hasFailed()) {
-            long wr = request(endRequest + count);
-            long sge = sges + Sge.BYTES * ((endRequest + count) % REQUESTS);
-            Sge.set(sge, behind.localAddress(), FlushWord.BYTES, behind.localKey());
-            SendRequest.set(wr, end, SendRequest.IBV_WR_RDMA_READ, 0, sge, 1);
-            SendRequest.remote(wr, behind.remoteAddress(), behind.remoteKey());
-            SendRequest.next(last, wr);
-            windows[(int) ((endRequest + count) % REQUESTS)] = null;
-            last = wr;
-            count++;
+        int covered = 0;
+        if (reads.word() != null && !work.read && work.exhausted && !work.hasFailed()) {
+            covered = OWING;
+            if (reads.written(work)) {
+                long wr = request(endRequest + count);
+                SendRequest.next(last, wr);
+                covered = read(endRequest + count);
+                last = wr;
+                count++;
+            }
         }
+        append(work, last, count, size, covered);
+        return true;
+    }
+
+    /// Adds a batch that is nothing but the read that is due. There is room.
+    ///
+    /// @param work whose write it follows
+    void addRead(NicWork work) {
+        int covered = read(endRequest);
+        append(work, request(endRequest), 1, 0, covered);
+    }
+
+    private void append(NicWork work, long last, int count, int size, int covered) {
         SendRequest.addFlags(last, SendRequest.IBV_SEND_SIGNALED);
         int place = place(end);
         works[place] = work;
         firstRequests[place] = endRequest;
         lengths[place] = count;
         sizes[place] = size;
+        covers[place] = covered;
         end++;
         endRequest += count;
         bytes += size;
-        return true;
+    }
+
+    /// Writes the request that reads the peer's flush word.
+    ///
+    /// @return how many writes it covers
+    private int read(long number) {
+        FlushWord.Read word = Objects.requireNonNull(reads.word());
+        long sge = sges + Sge.BYTES * (number % REQUESTS);
+        Sge.set(sge, word.localAddress(), FlushWord.BYTES, word.localKey());
+        SendRequest.set(request(number), end, SendRequest.IBV_WR_RDMA_READ, 0, sge, 1);
+        SendRequest.remote(request(number), word.remoteAddress(), word.remoteKey());
+        windows[(int) (number % REQUESTS)] = null;
+        return reads.covering();
     }
 
     /// Writes the request for the range that was cut.
@@ -188,6 +217,28 @@ final class NicBatches {
     /// Nobody wants a batch any more; its place stays taken until [#removeFirst].
     void disown(long batch) {
         works[place(batch)] = null;
+        covers[place(batch)] = 0;
+    }
+
+    /// @return how many writes the read at the end of a batch covers, 0 where there is none
+    int covers(long batch) {
+        return Math.max(covers[place(batch)], 0);
+    }
+
+    /// @return whether a batch ends a write that is not known to be in memory when it completes
+    boolean isOwing(long batch) {
+        return covers[place(batch)] == OWING;
+    }
+
+    /// Counts what follows the writes of a batch that is posted once more.
+    void countAgain(long batch, NicWork work) {
+        int place = place(batch);
+        if (covers[place] != 0) {
+            boolean unused = reads.written(work);
+            if (covers[place] != OWING) {
+                covers[place] = reads.covering();
+            }
+        }
     }
 
     /// Removes the oldest batch.

@@ -43,6 +43,7 @@ final class NicQueue {
     private final ActivePairs owner;
     private final int index;
     private final long completions;
+    private final NicReads reads = new NicReads();
     private final NicBatches batches;
 
     private State state = State.NONE;
@@ -81,7 +82,7 @@ final class NicQueue {
     NicQueue(ActivePairs owner, int index, Arena arena) {
         this.owner = owner;
         this.index = index;
-        this.batches = new NicBatches(arena);
+        this.batches = new NicBatches(arena, reads);
         this.completions = arena.allocate((long) WorkCompletion.BYTES * COMPLETIONS, 64).address();
     }
 
@@ -181,11 +182,7 @@ final class NicQueue {
                     && batches.hasRoom()
                     && (work = waiting.first()) != null) {
                 if (batches.add(work, to.inline())) {
-                    work.underWay++;
-                    if (!debt.isOwed()) {
-                        debt.changed(true);
-                    }
-                    post(batches.end() - 1, to);
+                    postLast(work, to);
                 }
                 leave(work); // not before: it ends with the link when something is thrown
                 if (!work.hasFailed() && !work.exhausted) {
@@ -193,9 +190,22 @@ final class NicQueue {
                 }
                 settle(work);
             }
+            NicWork written = reads.due();
+            if (state == State.READY && to != null && written != null && batches.hasRoom()) {
+                batches.addRead(written);
+                postLast(written, to);
+            }
         } catch (Throwable e) {
             broken(e);
         }
+    }
+
+    private void postLast(NicWork work, QueuePair to) {
+        work.underWay++;
+        if (!debt.isOwed()) {
+            debt.changed(true);
+        }
+        post(batches.end() - 1, to);
     }
 
     private void post(long batch, QueuePair to) {
@@ -250,7 +260,12 @@ final class NicQueue {
             unanswered = false;
             // In order: those before it have completed too.
             while (batches.first() <= batch) {
+                int covered = batches.covers(batches.first());
                 removeFirst();
+                if (covered > 0) {
+                    reads.came(covered);
+                    allInMemory();
+                }
             }
             passDisowned();
         } else {
@@ -280,10 +295,26 @@ final class NicQueue {
 
     /// The oldest batch is over.
     private void removeFirst() {
+        boolean owing = batches.isOwing(batches.first());
         NicWork work = batches.removeFirst();
-        if (work != null) {
-            work.underWay--;
-            settle(work);
+        if (work != null && owing) {
+            reads.arrived(work);
+        } else if (work != null) {
+            over(work);
+        }
+    }
+
+    /// One of the things under way of a work is over.
+    private void over(NicWork work) {
+        work.underWay--;
+        settle(work);
+    }
+
+    /// Everything that has completed is in the peer's memory.
+    private void allInMemory() {
+        NicWork work;
+        while ((work = reads.poll()) != null) {
+            over(work);
         }
     }
 
@@ -370,6 +401,15 @@ final class NicQueue {
                 drop(batch, work);
             }
         }
+        NicWork after;
+        for (NicWork work = reads.first(); work != null; work = after) {
+            after = work.next;
+            if (work.cutOff) {
+                work.fail(End.ABORTED, null);
+                reads.remove(work);
+                over(work);
+            }
+        }
     }
 
     /// Work into or from regions that the peer has closed since: it fails, since posted again it
@@ -396,17 +436,16 @@ final class NicQueue {
 
     private void drop(long batch, NicWork work) {
         batches.disown(batch);
-        work.underWay--;
-        settle(work);
+        over(work);
     }
 
     /// Takes a fresh queue pair over, which leads to the peer. Nothing is posted to it before
     /// [#ready]. Not after [#close].
     ///
-    /// @param flush what follows the last write of each work, or null
+    /// @param flush what has to follow writes, or null
     synchronized void take(QueuePair fresh, FlushWord.@Nullable Read flush) {
         pair = fresh;
-        batches.flushBy(flush);
+        reads.use(flush);
     }
 
     /// The peer has ended the queue pair before the one that was taken over: posts again what was
@@ -422,6 +461,7 @@ final class NicQueue {
             state = State.READY;
             try {
                 List<WorkQueue.Source> none = new ArrayList<>(); // the others are told below
+                allInMemory(); // the peer has ended what it came by
                 failStale();
                 dropFailed();
                 passDisowned();
@@ -449,8 +489,11 @@ final class NicQueue {
         asked = true;
         boolean unused = to.requestNotification();
         look(to);
+        reads.restart();
         for (long batch = batches.first(); batch < batches.end() && state == State.READY; batch++) {
-            if (batches.work(batch) != null) {
+            NicWork work = batches.work(batch);
+            if (work != null) {
+                batches.countAgain(batch, work);
                 post(batch, to);
             }
         }
@@ -488,6 +531,10 @@ final class NicQueue {
             removeFirst();
         }
         NicWork work;
+        while ((work = reads.poll()) != null) {
+            work.fail(lost, null);
+            over(work);
+        }
         while ((work = waiting.poll()) != null) {
             work.waiting = false;
             work.fail(End.LOST, null);

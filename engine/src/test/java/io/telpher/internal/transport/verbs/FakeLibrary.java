@@ -65,6 +65,9 @@ abstract class FakeLibrary implements Provider {
 
     long posts;
 
+    /// Of the requests, those that read.
+    long reads;
+
     /// Calls of `ibv_poll_cq` that found something.
     long takes;
 
@@ -416,6 +419,7 @@ abstract class FakeLibrary implements Provider {
             pair.sends++;
             nic.add(pair, at);
             requests++;
+            reads += SendRequest.opcode(at) == SendRequest.IBV_WR_RDMA_READ ? 1 : 0;
         }
         nic.deliver();
         return 0;

@@ -239,6 +239,11 @@ public final class FakeVerbs extends FakeLibrary {
         return requests;
     }
 
+    /// @return those among them that read
+    synchronized long reads() {
+        return reads;
+    }
+
     /// @return calls that requests have cost: of `ibv_post_send`, and of `ibv_poll_cq` where that
     ///     found something
     synchronized long calls() {

@@ -25,6 +25,8 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 
 /// One queue and its work, on a queue pair of the double.
 @Timeout(60)
@@ -125,6 +127,13 @@ class NicQueueTest {
             return work;
         }
 
+        /// Its first bytes only.
+        NicWork post(int bytes) {
+            NicWork work = new NicWork(queue, queue, memory, this);
+            work.post(false, bytes);
+            return work;
+        }
+
         /// As if it were large.
         void postLarge(NicWork work) {
             ends.clear();
@@ -199,14 +208,40 @@ class NicQueueTest {
         connect();
     }
 
-    /// Gives the queue a queue pair that leads to `far`.
     private void connect() {
+        connect(null);
+    }
+
+    /// Gives the queue a queue pair that leads to `far`.
+    private void connect(FlushWord.@Nullable Read flush) {
         QueuePair near = pair(VerbsMemory.IBV_ACCESS_LOCAL_WRITE);
-        far = pair(VerbsMemory.IBV_ACCESS_REMOTE_WRITE);
+        far = pair(VerbsMemory.IBV_ACCESS_REMOTE_WRITE | VerbsMemory.IBV_ACCESS_REMOTE_READ);
         near.connect(offer(far), 1);
         far.connect(offer(near), 1);
-        queue.take(near, null);
+        queue.take(near, flush);
         queue.ready();
+    }
+
+    /// Ends the queue's queue pair, as after an error, and gives it one whose writes reads follow.
+    private void connectWithReads() {
+        breakOff();
+        FlushWord word = memory.flushWord();
+        connect(word.read(word.address(), word.key()));
+    }
+
+    private void breakOff() {
+        VERBS.silence("fake0", true);
+        Source source = new Source(() -> {});
+        NicWork work = source.post();
+        work.stop();
+        work.abort();
+        QueuePair broken = queue.takeBroken();
+        assertThat(broken).isNotNull();
+        assertThat(broken.close()).isTrue();
+        queue.ended();
+        assertThat(far.close()).isTrue();
+        assertThat(source.ends).containsExactly(WorkQueue.End.ABORTED);
+        VERBS.silence("fake0", false);
     }
 
     private QueuePair pair(int access) {
@@ -265,6 +300,72 @@ class NicQueueTest {
                                 .mismatch(region.segment().asSlice(BYTES, BYTES)))
                 .isEqualTo(-1);
         assertThat(failures).isEmpty();
+    }
+
+    /// The first two have a read of their own; the third one waits for one that is posted when
+    /// those have come back.
+    @Test
+    void aWriteEndsWhenAReadBehindItHasComeBack() {
+        connectWithReads();
+        long before = VERBS.reads();
+        List<Source> sources = new ArrayList<>();
+        for (int i = 0; i < 3; i++) {
+            sources.add(new Source(() -> {}));
+            NicWork unused = sources.getLast().post(10);
+        }
+        assertThat(VERBS.reads() - before).isEqualTo(2);
+        assertThat(queue.poll()).isTrue();
+        assertThat(sources.get(0).ends).containsExactly(WorkQueue.End.DONE);
+        assertThat(sources.get(1).ends).containsExactly(WorkQueue.End.DONE);
+        assertThat(sources.get(2).ends).isEmpty();
+        assertThat(VERBS.reads() - before).isEqualTo(3);
+        pollUntilEnded(sources.get(2));
+        assertThat(sources.get(2).ends).containsExactly(WorkQueue.End.DONE);
+    }
+
+    /// It had completed, and no read behind it had come back. If the link is lost, so is it; if it
+    /// is cut off, it is that; over another queue pair it is done, since the peer has ended the one
+    /// that it came by.
+    @ParameterizedTest
+    @EnumSource(
+            value = WorkQueue.End.class,
+            names = {"DONE", "ABORTED", "LOST"})
+    void aWriteThatWaitsForAReadEndsWithItsQueuePair(WorkQueue.End end) {
+        connectWithReads();
+        List<Source> sources = new ArrayList<>();
+        List<NicWork> works = new ArrayList<>();
+        for (int i = 0; i < 3; i++) {
+            sources.add(new Source(() -> {}));
+            works.add(sources.getLast().post(10));
+        }
+        VERBS.silence("fake0", true);
+        assertThat(queue.poll()).isTrue();
+        Source waiting = sources.get(2);
+        assertThat(waiting.ends).isEmpty();
+        if (end == WorkQueue.End.LOST) {
+            queue.close();
+            assertThat(waiting.ends).containsExactly(end);
+            return;
+        }
+        Source other = new Source(() -> {});
+        NicWork cutOff = end == WorkQueue.End.ABORTED ? works.get(2) : other.post(10);
+        cutOff.stop();
+        cutOff.abort();
+        QueuePair broken = queue.takeBroken();
+        assertThat(broken).isNotNull();
+        assertThat(broken.close()).isTrue();
+        queue.ended();
+        assertThat(waiting.ends).hasSize(end == WorkQueue.End.ABORTED ? 1 : 0);
+        assertThat(far.close()).isTrue();
+        VERBS.silence("fake0", false);
+        FlushWord word = memory.flushWord();
+        connect(word.read(word.address(), word.key()));
+        pollUntilEnded(waiting);
+        assertThat(waiting.ends).containsExactly(end);
+        Source good = new Source(() -> {});
+        NicWork unused = good.post(10);
+        pollUntilEnded(good);
+        assertThat(good.ends).containsExactly(WorkQueue.End.DONE);
     }
 
     /// What was cut before comes to its end, and others go on.

@@ -20,7 +20,9 @@ import io.telpher.spi.Window;
 import java.lang.foreign.MemorySegment;
 import java.lang.reflect.Proxy;
 import java.time.Duration;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Deque;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -208,6 +210,38 @@ class VerbsOpeningTest {
             assertThat(pathOf(couple.connection.write(from.slice(0, bytes), into.remote())))
                     .isEqualTo("verbs");
             assertThat(into.segment().mismatch(from.segment())).isEqualTo(-1);
+        }
+    }
+
+    private static Transfer write(
+            Couple couple, MemoryRegion from, MemoryRegion into, long at, long bytes) {
+        return couple.connection.write(from.slice(at, bytes), into.remote().slice(at, bytes));
+    }
+
+    /// As many are posted again as have ended, so that the number in flight stays.
+    @ParameterizedTest
+    @ValueSource(ints = {1, 2, 16, 64})
+    void aFewReadsFollowManyWrites(int depth) {
+        int count = 640;
+        int bytes = 4000;
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
+            MemoryRegion from = couple.here.allocate((long) bytes * depth, Access.READ_WRITE);
+            MemoryRegion into = couple.there.allocate((long) bytes * depth, Access.WRITE);
+            assertThat(pathOf(write(couple, from, into, 0, bytes))).isEqualTo("verbs");
+            long before = VERBS.reads();
+            Deque<Transfer> inFlight = new ArrayDeque<>();
+            for (int i = 0; i < count + depth; i++) {
+                if (i >= depth) {
+                    assertThat(pathOf(inFlight.removeFirst())).isEqualTo("verbs");
+                }
+                if (i < count) {
+                    inFlight.addLast(write(couple, from, into, (long) bytes * (i % depth), bytes));
+                }
+            }
+            double each = (VERBS.reads() - before) / (double) count;
+            assertThat(each)
+                    .isPositive()
+                    .isLessThanOrEqualTo(depth <= 2 ? 1 : depth < 64 ? 0.5 : 0.25);
         }
     }
 
