@@ -5,12 +5,15 @@
 #                                  are a failure unless the version says so (major, or minor before 1.0)
 #   release-check.sh build         two builds of what is committed, in different folders, give the same files,
 #                                  byte for byte: jars, sources, Javadoc, bills of materials
-#   release-check.sh               both
+#   release-check.sh address       pom.xml says where the project is found, which Maven Central asks for
+#   release-check.sh               all three
 #   release-check.sh deploy DIR    uploads the working tree's release to the repository in folder DIR, from a
 #                                  copy of the tree
+#   release-check.sh again DIR     makes the sources, Javadoc and bills of materials of what `deploy` has put into DIR
+#                                  once more, in another folder and time zone, and compares; compiles nothing
 #   release-check.sh compare OLD NEW   the public API of one jar of the engine, or of bootstrap, against another
 #
-# The tests run the last two, and hold what `deploy` makes against their own build.
+# The tests run the last three and `address`, and hold what `deploy` makes against their own build.
 # Exit code: 0 good, 1 broken promise, 2 usage. Needs git; JAVA_HOME, else the JDK of telpher.
 
 set -eu
@@ -93,12 +96,26 @@ check_build() {
     say "build: two builds gave the same $(wc -l <"$work/first.sums") files"
 }
 
-deploy() {
-    mkdir -p "$1" "$work/tree"
-    repository=$(readlink -f "$1")
+check_address() {
+    run "$ROOT" -N -Psign validate || {
+        grep telpher.address "$work/log" >&2 || tail -n 40 "$work/log" >&2
+        die 'address: not fit for Maven Central'
+    }
+    say 'address: given'
+}
+
+# Copies the working tree into folder $1.
+copy_tree() {
+    mkdir -p "$1"
     (cd "$ROOT" && git ls-files -z --cached --others --exclude-standard |
         xargs -0 sh -c 'for file; do [ ! -e "$file" ] || printf "%s\0" "$file"; done' sh |
-        tar -c --null -T -) | tar -x -C "$work/tree"
+        tar -c --null -T -) | tar -x -C "$1"
+}
+
+deploy() {
+    mkdir -p "$1"
+    repository=$(readlink -f "$1")
+    copy_tree "$work/tree"
     # Error Prone and the formatter have looked at this tree already, and change nothing.
     run "$work/tree" -Prelease -Dmaven.test.skip=true -Dspotless.check.skip=true -Dmaven.install.skip=true \
         -Derrorprone.checks=-XepDisableAllChecks -Dnullaway.checks= \
@@ -107,11 +124,43 @@ deploy() {
     say "deploy: $(find "$repository" -name 'telpher-*.jar' | wc -l) jars"
 }
 
+again() {
+    copy_tree "$work/again"
+    modules=
+    for module in engine bootstrap cli; do
+        modules=$modules${modules:+,}$module
+        classes=$work/again/$module/target/classes
+        mkdir -p "$classes"
+        for jar in "$1/io/telpher/telpher-$module"/*/*.jar; do
+            case $jar in
+                *-sources.jar | *-javadoc.jar) ;;
+                *) "$JAVA_HOME/bin/jar" --extract --file "$jar" --dir "$classes" ;;
+            esac
+        done
+        rm -r "$classes/META-INF/maven" "$classes/META-INF/MANIFEST.MF"
+    done
+    TZ=Asia/Kathmandu run "$work/again" -Prelease -pl "$modules" -Dmaven.main.skip=true -Dmaven.test.skip=true package ||
+        { tail -n 40 "$work/log" >&2; die 'again: failed, see above'; }
+    compared=0
+    for kind in sources.jar javadoc.jar cyclonedx.json; do
+        for new in "$work/again"/*/target/*-$kind; do
+            module=${new#"$work/again/"}
+            cmp -s "$new" "$1/io/telpher/telpher-${module%%/*}"/*/*-$kind ||
+                die "again: ${new##*/} differs from the one in $1"
+            compared=$((compared + 1))
+        done
+    done
+    [ $compared = 9 ] || die "again: compared $compared files instead of 9"
+    say "again: the same $compared files"
+}
+
 case ${1:-all}/$# in
+    address/1) check_address ;;
     api/1) check_api ;;
     build/1) check_build ;;
-    all/0) check_api && check_build ;;
+    all/0) check_address && check_api && check_build ;;
     deploy/2) deploy "$2" ;;
+    again/2) again "$2" ;;
     compare/3) compare "$2" "$3" true || die "compare: $3 breaks programs written for $2" ;;
-    *) say "release-check.sh [api | build | deploy DIR | compare OLD NEW], not '$*'" >&2 && exit 2 ;;
+    *) say "release-check.sh [address | api | build | deploy DIR | again DIR | compare OLD NEW], not '$*'" >&2 && exit 2 ;;
 esac

@@ -7,6 +7,7 @@ import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -16,9 +17,14 @@ import java.util.jar.JarFile;
 import java.util.jar.JarOutputStream;
 import java.util.stream.Stream;
 import javax.tools.ToolProvider;
+import org.jsoup.Jsoup;
+import org.jsoup.nodes.Element;
+import org.jsoup.parser.Parser;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /// What a release promises besides its tests: `scripts/release-check.sh` on the tree at hand.
 @Timeout(900)
@@ -31,6 +37,10 @@ class ReleaseIT {
     private Script.Result check(String... arguments) throws Exception {
         Path tree = Script.sourceTree();
         assumeTrue(Files.exists(tree.resolve(".git")), "this is no git checkout");
+        return check(tree, arguments);
+    }
+
+    private Script.Result check(Path tree, String... arguments) throws Exception {
         Map<String, String> environment = new TreeMap<>(System.getenv());
         environment.put("JAVA_HOME", System.getProperty("java.home"));
         List<String> command = new ArrayList<>();
@@ -43,10 +53,9 @@ class ReleaseIT {
         return result;
     }
 
-    /// The repository's files are those that Maven Central asks for, less the signatures; their
-    /// descriptions lack the project's public address, which there is none of. The jars of classes
-    /// are, byte for byte, those that were built in another folder for the other tests; whether
-    /// sources, Javadoc and bills of materials are so, too, is for `release-check.sh build` to say.
+    /// The repository's files are those that Maven Central asks for, less the signatures. The
+    /// jars of classes are, byte for byte, those that were built in another folder for the other
+    /// tests; the rest is made once more, from those classes, and compared.
     @Test
     void aReleaseIsCompleteAndTheSameWhereverItIsBuilt() throws Exception {
         Path repository = temp.resolve("repository");
@@ -77,6 +86,77 @@ class ReleaseIT {
         assertThat(Files.readString(files.get("telpher-bootstrap-cyclonedx.json")))
                 .contains("\"CycloneDX\"", "telpher-engine", "jedis")
                 .doesNotContain("junit");
+
+        Script.Result again = check("again", repository.toString());
+        assertThat(again.status()).as(again.errors()).isZero();
+        assertThat(again.output()).contains("the same 9 files");
+    }
+
+    /// What Maven Central looks for in each description, whether it stands there or in the
+    // parent's.
+    @Test
+    void everyModuleIsDescribedAsMavenCentralAsks() throws Exception {
+        Element parent = description("pom.xml");
+        for (String field :
+                List.of(
+                        "url",
+                        "licenses > license > name",
+                        "licenses > license > url",
+                        "developers > developer > name",
+                        "scm > url",
+                        "scm > connection",
+                        "scm > developerConnection")) {
+            assertThat(parent.select("> " + field).text()).as(field).isNotEmpty();
+        }
+        for (String place : List.of("url", "scm > url", "scm > connection")) {
+            assertThat(parent.select("> " + place).text()).contains("${telpher.address}");
+        }
+        assertThat(parent.attributes())
+                .as("Maven would add the module's folder to the address")
+                .anyMatch(a -> a.getKey().equals("child.project.url.inherit.append.path"));
+        for (String module : MODULES) {
+            Element own = description(module.replace("telpher-", "") + "/pom.xml");
+            for (String field : List.of("name", "description")) {
+                assertThat(own.select("> " + field).text()).as(module).isNotEmpty();
+            }
+            for (String field : List.of("url", "licenses", "developers", "scm")) {
+                assertThat(own.select("> " + field)).as("of the parent alone").isEmpty();
+            }
+        }
+    }
+
+    private static Element description(String file) throws IOException {
+        Path pom = Script.sourceTree().resolve(file);
+        return Jsoup.parse(Files.readString(pom), "", Parser.xmlParser()).selectFirst("project");
+    }
+
+    /// Whatever stands in the tree at hand: a copy of its `pom.xml`, with and without an address.
+    @ParameterizedTest
+    @CsvSource({"'', 1", "https://telpher.test, 1", "https://telpher.test/people/telpher, 0"})
+    void noReleaseWithoutThePublicAddress(String address, int status) throws Exception {
+        Path tree = Script.sourceTree();
+        Path copy = Files.createDirectories(temp.resolve("tree"));
+        String pom =
+                Files.readString(tree.resolve("pom.xml"))
+                        .replaceFirst("(?s)<modules>.*</modules>", "")
+                        .replaceFirst(
+                                "<telpher.address */>|<telpher.address>.*</telpher.address>",
+                                "<telpher.address>" + address + "</telpher.address>");
+        Files.writeString(copy.resolve("pom.xml"), pom);
+        for (String file :
+                List.of(
+                        "scripts/release-check.sh",
+                        "mvnw",
+                        ".mvn/wrapper/maven-wrapper.properties")) {
+            Files.createDirectories(copy.resolve(file).getParent());
+            Files.copy(tree.resolve(file), copy.resolve(file), StandardCopyOption.COPY_ATTRIBUTES);
+        }
+        Script.Result result = check(copy, "address");
+        assertThat(result.status()).as(result.errors()).isEqualTo(status);
+        if (status != 0) {
+            assertThat(result.errors())
+                    .contains("telpher.address is '" + address + "'", "parent's pom.xml");
+        }
     }
 
     @Test
