@@ -34,7 +34,9 @@ final class Stand implements AutoCloseable {
     private static final long PAGE = 4096;
 
     /// For an endpoint of the same run; emulated machines take some seconds.
-    private static final Duration PATIENCE = Duration.ofSeconds(20);
+    private static final Duration PATIENCE = Duration.ofSeconds(60);
+
+    private static final int TRIES = 3;
 
     /// How long a GPU's way may take to be tried and prepared before the first row.
     private static final Duration PREPARING = Duration.ofSeconds(30);
@@ -151,7 +153,7 @@ final class Stand implements AutoCloseable {
             if (number != rank && isNeighbour(number)) {
                 if (number > rank) {
                     EndpointAddress address = EndpointAddress.parse(other.text("address"));
-                    adopt(other, endpoint.connect(address, PATIENCE));
+                    adopt(other, dial(address));
                 } else {
                     expected++;
                 }
@@ -174,6 +176,20 @@ final class Stand implements AutoCloseable {
             for (int target : targets()) {
                 settle(neighbour(target), Op.WRITE);
                 settle(neighbour(target), Op.READ);
+            }
+        }
+    }
+
+    /// Connects, if need be in several tries: the first handshake of a process loads its code, and
+    /// where processors are busy or emulated that takes longer than the other side waits.
+    private Connection dial(EndpointAddress address) {
+        for (int left = TRIES - 1; ; left--) {
+            try {
+                return endpoint.connect(address, PATIENCE);
+            } catch (TelpherException.ConnectFailed e) {
+                if (left == 0) {
+                    throw e;
+                }
             }
         }
     }
