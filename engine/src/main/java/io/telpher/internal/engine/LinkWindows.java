@@ -42,6 +42,11 @@ final class LinkWindows {
         return now == null || !now.isLost() ? now : another();
     }
 
+    /// @return those of all links, lost ones among them; not to be changed
+    Direct[] all() {
+        return links;
+    }
+
     private @Nullable Direct another() {
         for (Direct each : links) {
             if (!each.isLost()) {

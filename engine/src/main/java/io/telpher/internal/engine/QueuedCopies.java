@@ -12,11 +12,15 @@ import java.util.concurrent.ConcurrentHashMap;
 /// Transfers of one link that its queue, a NIC's, carries out through windows. See docs/rdma.md.
 final class QueuedCopies {
     private final ConnectionCore connection;
-    private final Direct windows;
-    private final WorkQueue queue;
+    final Direct windows;
+    final WorkQueue queue;
 
     /// Local regions that the queue cannot be made to reach: what touches them goes by frames.
     private final Set<RegionImpl> refusing = ConcurrentHashMap.newKeySet();
+
+    /// Nanoseconds from the posting of a range to its end, on average; 0 while none has ended.
+    /// Racing threads lose a few.
+    private volatile long pace;
 
     QueuedCopies(ConnectionCore connection, Direct windows, WorkQueue queue) {
         this.connection = connection;
@@ -56,13 +60,49 @@ final class QueuedCopies {
             return refused;
         }
         WorkJob job = op.workJob;
-        // One that was cut off hears of that later, by when the slot has another operation.
-        if (job == null || job.direct != windows || job.end == WorkQueue.End.ABORTED) {
-            job = new WorkJob(connection.devices, connection.oneSided.queued, windows, op, queue);
+        if (job == null || !job.isFor(this)) {
+            job = new WorkJob(connection, connection.oneSided.queued, this, op);
             op.workJob = job;
+        }
+        job.reset();
+        if (op.length >= WorkJob.LONG) {
+            share(op, job);
         }
         job.begin();
         return DeviceCopies.LAUNCHED;
+    }
+
+    /// Has other links carry some of a long operation: one of each way. Those whose windows are not
+    /// open are made ready for the next one.
+    private void share(Operation op, WorkJob job) {
+        for (Direct each : connection.oneSided.links.all()) {
+            QueuedCopies other = each.queued;
+            if (other == null || each.isLost() || job.goesBy(each.lane)) {
+                continue;
+            }
+            int usable = other.check(op);
+            if (usable == Connection.DONE) {
+                job.share(other);
+            } else if (usable == Direct.NOT_OPEN) {
+                connection.endpoint().control().execute(each.opening.of(op, () -> {}));
+            }
+        }
+    }
+
+    long pace() {
+        return pace;
+    }
+
+    /// A range has taken so long.
+    void took(long nanos) {
+        long before = pace;
+        pace = before == 0 ? nanos : Math.max(1, before + (nanos - before) / 4);
+    }
+
+    /// It was too slow for a range: in time it is tried again.
+    void wasLeftOut() {
+        long before = pace;
+        pace = before - before / 16;
     }
 
     private int check(Operation op) {

@@ -2,7 +2,6 @@ package io.telpher.internal.engine;
 
 import io.telpher.Connection;
 import io.telpher.internal.observe.Log;
-import io.telpher.spi.WorkQueue;
 import java.util.List;
 
 /// What becomes of the operations whose work a link's own queue has: it is done, was cut off, or
@@ -42,7 +41,7 @@ final class QueuedEndings {
                 lock.lock();
                 try {
                     // The operation's memory is not quiet before the peer has given up the lane.
-                    if (job.end == WorkQueue.End.STUCK && !job.direct.lane.fenced && !closed) {
+                    if (job.isStuck() && !closed) {
                         unfenced.hold(job);
                     } else {
                         unfinished(job);
@@ -80,7 +79,7 @@ final class QueuedEndings {
     private void unfinished(WorkJob job) {
         Operation op = job.op;
         op.copying = false;
-        if (op.kind != Operation.Kind.READ && !job.fenced && !job.direct.lane.fenced) {
+        if (op.kind != Operation.Kind.READ && !job.isFenced()) {
             op.unfenced = job;
         }
         if (!op.isPending()) {
@@ -107,16 +106,17 @@ final class QueuedEndings {
 
     /// The peer has given up a lane: nothing of its link arrives any more. Under the lock.
     void fenced(LaneState lane) {
-        noLongerHeld(unfenced.heldBy(lane));
-        unfenced.fenced(lane).forEach(oneSided::goByFrames);
+        assert lane.fenced;
+        noLongerHeld(unfenced.noLongerHeld());
+        unfenced.fenced().forEach(oneSided::goByFrames);
     }
 
     /// The queue pair that carried what was cut off is gone at the peer, too. On any thread, which
     /// may hold tokens.
-    void fenced(WorkJob job) {
+    void fenced(WorkJob job, WorkStripe stripe) {
         lock.lock();
         try {
-            job.fenced = true;
+            stripe.markFenced();
             unfenced.fenced(job);
         } finally {
             lock.unlock();
@@ -136,7 +136,7 @@ final class QueuedEndings {
                     && op.copying
                     && op.generation == generation
                     && op.state() == Operation.ENDING) {
-                job.work.stop();
+                job.stop();
             }
         } finally {
             lock.unlock();
@@ -147,7 +147,7 @@ final class QueuedEndings {
     void cutOff(Operation op) {
         WorkJob job = op.workJob;
         if (job != null) {
-            job.work.abort();
+            job.abort();
         }
     }
 

@@ -32,9 +32,9 @@ final class Unfenced {
         held.addLast(job);
     }
 
-    /// @return what was held for a lane, and is no more
-    List<WorkJob> heldBy(LaneState lane) {
-        List<WorkJob> due = held.stream().filter(job -> job.direct.lane == lane).toList();
+    /// @return what was held, and is no more since the peer has given up another lane
+    List<WorkJob> noLongerHeld() {
+        List<WorkJob> due = held.stream().filter(job -> !job.isStuck()).toList();
         held.removeAll(due);
         return due;
     }
@@ -76,15 +76,15 @@ final class Unfenced {
     /// The peer has given up a lane: nothing of its link arrives any more.
     ///
     /// @return operations that go out again
-    List<Operation> fenced(LaneState lane) {
-        words.removeIf(word -> word.behind.direct.lane == lane && send(word));
+    List<Operation> fenced() {
+        words.removeIf(word -> word.behind.isFenced() && send(word));
         List<Operation> due = new ArrayList<>();
         List<Operation> others = new ArrayList<>();
         Operation op;
         while ((op = again.peek()) != null) {
             again.removeFirst();
             WorkJob behind = op.unfenced;
-            boolean isOver = behind == null || behind.direct.lane == lane;
+            boolean isOver = behind == null || behind.isFenced();
             (isOver ? due : others).add(op);
         }
         others.forEach(again::add);
@@ -94,8 +94,11 @@ final class Unfenced {
         return due;
     }
 
-    /// Nothing of what was cut off arrives any more.
+    /// Nothing of what was cut off of a job arrives any more, on one of its links.
     void fenced(WorkJob job) {
+        if (!job.isFenced()) {
+            return;
+        }
         words.removeIf(word -> word.behind == job && send(word));
         if (job.op.unfenced == job) {
             job.op.unfenced = null; // it is still ending

@@ -1,47 +1,115 @@
 package io.telpher.internal.engine;
 
-import io.telpher.spi.LocalRegion;
-import io.telpher.spi.Window;
 import io.telpher.spi.WorkQueue;
+import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
-/// An operation that a link's queue carries out: one at a time for each slot, whose `copying` it
-/// is. The queue takes the operation's pieces as it gets to them.
-final class WorkJob extends DeviceQueues.Job implements WorkQueue.Source {
-    private final DeviceQueues queues;
-    private final QueuedEndings endings;
-    final Direct direct;
-    final Operation op;
-    final WorkQueue.Work work;
-    private final PieceWalk walk;
+/// An operation that queues of links carry out: one at a time for each slot, whose `copying` it is.
+/// A short one goes to one link as a whole. For a long one all links pull: each takes the next
+/// range when one of its own has ended, so that it carries as much as it is fast. See
+/// `docs/rdma.md`.
+final class WorkJob extends DeviceQueues.Job {
+    /// Operations from this length on are carried by several links.
+    static final long LONG = 1 << 20;
 
-    /// How it ended.
+    private static final long RANGE = 512 << 10;
+
+    /// Ranges that a link has under way at a time.
+    private static final int EACH = 2;
+
+    private final ConnectionCore connection;
+    private final QueuedEndings endings;
+    final Operation op;
+
+    /// Of the first link, then of others; the first of all carries short operations. What is there
+    /// stays, so that whoever stops a job may look at them at any time.
+    private WorkStripe[] stripes;
+
+    /// Those that carry the operation.
+    private int used = 1;
+
+    /// How it ended: of several ends the one after which least is known.
     WorkQueue.End end = WorkQueue.End.DONE;
 
-    /// It was cut off, and nothing of it arrives any more; guarded by the connection's lock.
-    boolean fenced;
+    /// The windows of the link whose end that is.
+    Direct direct;
 
-    WorkJob(
-            DeviceQueues queues,
-            QueuedEndings endings,
-            Direct direct,
-            Operation op,
-            WorkQueue queue) {
-        super(queues);
-        this.queues = queues;
+    private @Nullable String why;
+
+    /// Nothing more is given out.
+    private volatile boolean stopped;
+
+    /// What is under way does not complete.
+    private volatile boolean cutOff;
+
+    // Of what several links carry; guarded by this.
+    private long given;
+    private int underWay;
+
+    WorkJob(ConnectionCore connection, QueuedEndings endings, QueuedCopies by, Operation op) {
+        super(connection.devices);
+        this.connection = connection;
         this.endings = endings;
-        this.direct = direct;
         this.op = op;
-        this.walk = op.walk;
-        this.work = queue.work(this);
+        this.direct = by.windows;
+        this.stripes = new WorkStripe[] {new WorkStripe(this, by, op.walk)};
     }
 
-    /// Hands the whole operation to the queue.
+    /// @return whether it can carry the slot's next operation. What was cut off or lost hears of
+    ///     its fence later, by when the slot has another one
+    boolean isFor(QueuedCopies by) {
+        return stripes[0].by == by && end.compareTo(WorkQueue.End.ABORTED) < 0;
+    }
+
+    /// A new operation: the first link carries it alone, unless [#share] says more.
+    void reset() {
+        used = 1;
+        end = WorkQueue.End.DONE;
+        direct = stripes[0].direct;
+        why = null;
+        stopped = false;
+        cutOff = false;
+    }
+
+    /// @return whether a link leads the same way as one that carries the operation
+    boolean goesBy(LaneState lane) {
+        String way = lane.lane.text();
+        for (int i = 0; i < used; i++) {
+            if (stripes[i].direct.lane.lane.text().equals(way)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /// Another link carries some of the operation.
+    void share(QueuedCopies other) {
+        if (used == 1) {
+            use(stripes[0].by, EACH - 1);
+        }
+        use(other, EACH);
+    }
+
+    private void use(QueuedCopies by, int count) {
+        for (int i = 0; i < count; i++) {
+            if (used == stripes.length || stripes[used].by != by) {
+                WorkStripe[] more = Arrays.copyOf(stripes, Math.max(stripes.length, used + 1));
+                more[used] = new WorkStripe(this, by, new PieceWalk());
+                stripes = more;
+            }
+            used++;
+        }
+    }
+
+    /// Hands the operation to the queues.
     void begin() {
         int generation = op.generation;
-        walk.start(op, 0, op.length);
-        queues.begunInBackground();
-        work.post(op.kind == Operation.Kind.READ, op.length);
+        connection.devices.begunInBackground();
+        if (used == 1) {
+            stripes[0].post(0, op.length);
+        } else {
+            beginAll();
+        }
         // Whoever ended the operation meanwhile may have stopped the work before it was posted.
         // But both may be over by now, and the slot have another operation.
         if (!op.isPending()) {
@@ -49,52 +117,144 @@ final class WorkJob extends DeviceQueues.Job implements WorkQueue.Source {
         }
     }
 
-    @Override
-    public boolean next() {
-        return walk.next();
-    }
-
-    @Override
-    public @Nullable Window window() {
-        return walk.memory == null ? null : direct.window(walk.memory);
-    }
-
-    @Override
-    public LocalRegion region() {
-        RegionImpl of = walk.region;
-        if (of == null) {
-            throw new IllegalStateException("an operation without memory");
+    private void beginAll() {
+        WorkStripe[] all = stripes;
+        int count = used;
+        synchronized (this) {
+            given = 0;
+            underWay = count; // also of those whose turn comes when the others are done
         }
-        return of;
+        for (int i = 0; i < count; i++) {
+            goOn(all[i]);
+        }
     }
 
-    @Override
-    public long remoteOffset() {
-        return walk.remoteOffset;
+    /// Gives the next range to a link, or none any more.
+    private void goOn(WorkStripe stripe) {
+        long from;
+        long length = 0;
+        synchronized (this) {
+            from = given;
+            if (!stopped && !cutOff && !leavesIt(stripe)) {
+                length = Math.min(RANGE, op.length - from);
+                given += length;
+            }
+        }
+        if (length == 0) {
+            left();
+            return;
+        }
+        stripe.since = connection.platform.nanoTime();
+        stripe.post(from, length);
+        // Whoever stopped the job did not see it, or it sees that.
+        if (stopped) {
+            stripe.stop();
+        }
+        if (cutOff) {
+            stripe.abort();
+        }
     }
 
-    @Override
-    public long localOffset() {
-        return walk.localOffset;
+    /// Whether the quickest link is done with all that is left before this one is with one range.
+    /// That one takes them: not the last that has something to do. Under the monitor.
+    private boolean leavesIt(WorkStripe stripe) {
+        long own = stripe.by.pace();
+        long quickest = own;
+        for (int i = 0; i < used; i++) {
+            long pace = stripes[i].by.pace();
+            quickest = pace == 0 ? quickest : Math.min(quickest, pace);
+        }
+        long ranges = (op.length - given + RANGE - 1) / RANGE;
+        boolean slow = underWay > 1 && own > quickest * (ranges + EACH) / EACH;
+        if (slow) {
+            stripe.by.wasLeftOut();
+        }
+        return slow;
     }
 
-    @Override
-    public long bytes() {
-        return walk.bytes;
+    /// One less has something to do with the operation.
+    private void left() {
+        synchronized (this) {
+            if (--underWay > 0) {
+                return;
+            }
+            if (end == WorkQueue.End.DONE && given < op.length) {
+                end = WorkQueue.End.STOPPED;
+            }
+        }
+        finish();
     }
 
-    @Override
-    public void ended(WorkQueue.End how, @Nullable String why) {
-        end = how;
+    /// A range has ended.
+    void ended(WorkStripe stripe, WorkQueue.End how, @Nullable String reason) {
+        if (used == 1) {
+            end = how;
+            why = reason;
+            finish();
+        } else if (how == WorkQueue.End.DONE) {
+            stripe.by.took(connection.platform.nanoTime() - stripe.since);
+            goOn(stripe);
+        } else {
+            synchronized (this) {
+                if (how.compareTo(end) > 0) {
+                    end = how;
+                    why = reason;
+                    direct = stripe.direct;
+                }
+            }
+            stop(); // before it counts as over: the slot may have another operation then
+            left();
+        }
+    }
+
+    private void finish() {
+        boolean good = end == WorkQueue.End.DONE;
         ended(why);
-        if (how != WorkQueue.End.DONE) {
-            queues.attend(); // perhaps on a thread that takes no turn
+        if (!good) {
+            connection.devices.attend(); // perhaps on a thread that takes no turn
         }
     }
 
-    @Override
-    public void fenced() {
-        endings.fenced(this);
+    /// Begins nothing more, and lets what is under way complete. Harmless when it has ended.
+    void stop() {
+        stopped = true;
+        for (WorkStripe each : stripes) {
+            each.stop();
+        }
+    }
+
+    /// After [#stop]: cuts off what has not completed.
+    void abort() {
+        cutOff = true;
+        for (WorkStripe each : stripes) {
+            each.abort();
+        }
+    }
+
+    /// Whether nothing of what it wrote arrives at the peer any more. Under the connection's lock,
+    /// when it has ended.
+    boolean isFenced() {
+        for (int i = 0; i < used; i++) {
+            if (!stripes[i].isFenced()) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /// Whether local memory may be touched until the peer has given up a lane. As [#isFenced].
+    boolean isStuck() {
+        for (int i = 0; i < used; i++) {
+            if (stripes[i].isStuck()) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /// The queue pair that carried what was cut off is gone at the peer.
+    void fenced(WorkStripe stripe) {
+        endings.fenced(this, stripe);
     }
 
     @Override

@@ -122,7 +122,11 @@ class ErrorsTest {
                 copied.add(op);
                 // Of no link: who asks whether what was written is fenced finds none.
                 core.oneSided.queued.unfenced.hold(
-                        new WorkJob(core.devices, core.oneSided.queued, null, op, new NoQueue()));
+                        new WorkJob(
+                                core,
+                                core.oneSided.queued,
+                                new QueuedCopies(core, null, new LostQueue()),
+                                op));
             }
         } finally {
             core.lock.unlock();
@@ -132,7 +136,7 @@ class ErrorsTest {
         core.close();
     }
 
-    private static final class NoQueue implements WorkQueue {
+    private static final class LostQueue implements WorkQueue {
         @Override
         public void prepare(LocalRegion region) {}
 
@@ -143,6 +147,7 @@ class ErrorsTest {
 
         @Override
         public Work work(Source source) {
+            ((WorkStripe) source).end = End.LOST;
             return null;
         }
     }

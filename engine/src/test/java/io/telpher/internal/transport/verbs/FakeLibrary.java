@@ -95,8 +95,12 @@ abstract class FakeLibrary implements Provider {
                 : "";
     }
 
+    @Nullable FakePort portOf(Qp qp) {
+        return ports.get(deviceOf(qp));
+    }
+
     boolean isSilent(Qp qp) {
-        FakePort port = ports.get(deviceOf(qp));
+        FakePort port = portOf(qp);
         return port == null || port.silent || !port.active;
     }
 

@@ -8,6 +8,7 @@ import io.telpher.internal.ffi.verbs.VerbsMemory;
 import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
 import io.telpher.internal.ffi.verbs.WorkCompletion;
 import io.telpher.internal.memory.Raw;
+import io.telpher.internal.transport.verbs.FakeObjects.FakePort;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayDeque;
 import java.util.Iterator;
@@ -83,6 +84,9 @@ final class FakeNic {
 
     private int failingOpcode;
 
+    /// Looks at what was posted, counted.
+    private long pass;
+
     /// Whether acknowledgements are due; the one thing that is read without the lock.
     volatile boolean isOwing;
 
@@ -128,6 +132,7 @@ final class FakeNic {
 
     /// Carries out what can be.
     void deliver() {
+        pass++;
         for (int left = posted.size(); left > 0; left--) {
             Work work = posted.pollFirst();
             if (work == null) {
@@ -141,12 +146,42 @@ final class FakeNic {
                     || peer.state < VerbsQueuePairs.IBV_QPS_RTR
                     || peer.state > VerbsQueuePairs.IBV_QPS_RTS
                     || (verbs.isHolding() && !work.hasImmediate())
+                    || hasToWait(work)
                     || verbs.isSilent(qp)
                     || verbs.isSilent(peer)) {
                 posted.addLast(work); // sent again and again: longer than a test lasts
             } else {
                 deliver(work, peer);
             }
+        }
+    }
+
+    /// Whether what has a pace is not that far yet: this or what was posted before it.
+    private boolean hasToWait(Work work) {
+        FakePort port = verbs.portOf(work.qp);
+        if (port == null || port.bytesEachTick == 0 || work.hasImmediate()) {
+            return false;
+        }
+        if (work.qp.waited == pass || port.allowed <= 0) {
+            work.qp.waited = pass;
+            return true;
+        }
+        port.allowed -= work.bytes;
+        port.carried += work.bytes;
+        return false;
+    }
+
+    /// A millisecond has passed. What was not used is lost, as on a wire.
+    private void tick() {
+        boolean any = false;
+        for (FakePort port : verbs.ports.values()) {
+            if (port.bytesEachTick > 0) {
+                port.allowed = Math.min(port.allowed, 0) + port.bytesEachTick;
+                any = true;
+            }
+        }
+        if (any) {
+            deliver();
         }
     }
 
@@ -273,6 +308,7 @@ final class FakeNic {
         while (true) {
             synchronized (verbs) {
                 acknowledge();
+                tick();
                 try {
                     verbs.wait(1);
                 } catch (InterruptedException e) {

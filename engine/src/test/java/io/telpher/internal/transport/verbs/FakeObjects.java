@@ -21,6 +21,15 @@ final class FakeObjects {
         /// Nothing arrives, and nobody is told.
         boolean silent;
 
+        /// What it carries of one-sided transfers in a millisecond; 0 for no limit.
+        long bytesEachTick;
+
+        /// How much of that is left, less than 0 behind a long request.
+        long allowed;
+
+        /// What it has carried of them since it has had a pace.
+        long carried;
+
         final List<VerbsPorts.Gid> gids = new ArrayList<>();
         int prefix = 24;
     }
@@ -118,6 +127,9 @@ final class FakeObjects {
         int receives;
         int state;
         int sends;
+
+        /// The last pass in which one of its requests had to wait, and those behind it with it.
+        long waited;
 
         /// What the far end may do.
         int access;

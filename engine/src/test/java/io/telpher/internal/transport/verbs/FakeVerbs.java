@@ -122,6 +122,18 @@ public final class FakeVerbs extends FakeLibrary {
         lazy = true;
     }
 
+    /// Lets a device carry so many bytes of one-sided transfers in a millisecond, and counts them.
+    synchronized void pace(String device, long bytes) {
+        port(device).bytesEachTick = bytes;
+        port(device).allowed = 0;
+        port(device).carried = 0;
+    }
+
+    /// @return bytes of one-sided transfers that a device has posted and carried since [#pace]
+    synchronized long carried(String device) {
+        return port(device).carried;
+    }
+
     /// Makes the next call of a verb fail.
     synchronized void failNext(String verb, int errno) {
         failing.put(verb, errno);

@@ -1,0 +1,158 @@
+package io.telpher.internal.transport.verbs;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.telpher.Transfer;
+import io.telpher.TransferOptions;
+import io.telpher.TransferState;
+import io.telpher.internal.ffi.verbs.SendRequest;
+import io.telpher.internal.ffi.verbs.WorkCompletion;
+import io.telpher.internal.transport.verbs.VerbsFaultsTest.Couple;
+import io.telpher.internal.transport.verbs.VerbsWindowsTest.Regions;
+import java.time.Duration;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.extension.ExtendWith;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/// Long one-sided transfers over two rails, on the double, whose devices carry as much as they are
+/// allowed to.
+@Timeout(120)
+@ExtendWith(NothingLeft.class)
+class VerbsRailsTest {
+    private static final Duration LIMIT = Duration.ofSeconds(30);
+    private static final int BYTES = (16 << 20) + 13;
+    private static final long PACE = 64 << 10;
+
+    /// What is measured may be disturbed by a host that stands still.
+    private static final int TRIES = 10;
+
+    private static final FakeVerbs VERBS = FakeVerbs.HERE;
+
+    /// Writes until both devices take part, since the windows of the second link are opened behind
+    /// the first transfer's back.
+    private static Regions opened(Couple couple, int bytes) {
+        Regions regions = Regions.of(couple, bytes);
+        VERBS.pace("fake0", BYTES);
+        VERBS.pace("fake1", BYTES);
+        long end = System.nanoTime() + LIMIT.toNanos();
+        while (VERBS.carried("fake0") == 0 || VERBS.carried("fake1") == 0) {
+            assertThat(System.nanoTime()).as("the second rail is used in time").isLessThan(end);
+            VerbsWindowsTest.assertByNic(regions.write(couple));
+        }
+        return regions;
+    }
+
+    private static double share(String device) {
+        double all = VERBS.carried("fake0") + VERBS.carried("fake1");
+        return VERBS.carried(device) / all;
+    }
+
+    @ParameterizedTest
+    @CsvSource({"1, false, 0.4, 0.6", "1, true, 0.4, 0.6", "2, false, 0.58, 0.75"})
+    void eachRailCarriesAsMuchAsItIsFast(int times, boolean read, double least, double most) {
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
+            Regions regions = opened(couple, BYTES);
+            double share = 0;
+            for (int i = 0; i < TRIES && (share < least || share > most); i++) {
+                VERBS.pace("fake0", PACE);
+                VERBS.pace("fake1", PACE * times);
+                regions.there().segment().fill((byte) i);
+                VerbsWindowsTest.assertByNic(read ? regions.read(couple) : regions.write(couple));
+                regions.assertSame();
+                share = share("fake1");
+            }
+            assertThat(share).isBetween(least, most);
+            assertThat(VERBS.carried("fake0") + VERBS.carried("fake1"))
+                    .as("nothing went twice")
+                    .isBetween((long) BYTES, BYTES + 4096L);
+        }
+    }
+
+    /// Less than the quickest could have left in the time.
+    @Test
+    void aRailThatIsMuchSlowerGetsNothingOfWhatIsNotLong() {
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
+            Regions regions = opened(couple, 2 << 20);
+            double share = 1;
+            for (int i = 0; i < TRIES && share > 0.01; i++) {
+                VERBS.pace("fake0", PACE);
+                VERBS.pace("fake1", PACE * 40);
+                VerbsWindowsTest.assertByNic(regions.write(couple));
+                regions.assertSame();
+                share = share("fake0");
+            }
+            assertThat(share).isLessThan(0.01);
+        }
+    }
+
+    /// What it carried goes out again over the other one, once the peer has given it up.
+    @ParameterizedTest
+    @ValueSource(strings = {"fake0", "fake1"})
+    void aRailDiesInTheMiddle(String device) throws InterruptedException {
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
+            Regions regions = opened(couple, BYTES);
+            VERBS.pace("fake0", PACE);
+            VERBS.pace("fake1", PACE);
+            regions.there().segment().fill((byte) 0);
+            Transfer write = regions.write(couple);
+            while (VERBS.carried(device) < 1 << 20) {
+                Thread.sleep(1);
+            }
+            assertThat(write.state()).isEqualTo(TransferState.PENDING);
+            VERBS.silence(device, true);
+            VerbsWindowsTest.assertDone(write);
+            regions.assertSame();
+            assertThat(couple.connection.metrics().lanes()).anyMatch(lane -> !lane.alive());
+            VERBS.silence(device, false);
+        }
+    }
+
+    /// The transfer fails, and no other; all links live.
+    @Test
+    void aRequestThatIsRefusedOnOneRailStopsTheOther() {
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
+            Regions regions = opened(couple, BYTES);
+            Regions other = Regions.of(couple, 1000).opened(couple);
+            VERBS.pace("fake0", PACE);
+            VERBS.pace("fake1", PACE);
+            VERBS.failNextRequest(
+                    SendRequest.IBV_WR_RDMA_WRITE, WorkCompletion.IBV_WC_REM_ACCESS_ERR);
+            Transfer write = regions.write(couple);
+            assertThat(VerbsWindowsTest.ended(write).state()).isEqualTo(TransferState.FAILED);
+            assertThat(write.error()).hasMessageContaining("remote access error");
+            assertThat(VERBS.carried("fake0") + VERBS.carried("fake1"))
+                    .as("nothing more was given out")
+                    .isLessThan(BYTES / 2);
+            VerbsWindowsTest.assertByNic(other.write(couple));
+            VerbsWindowsTest.assertByNic(regions.write(couple));
+            regions.assertSame();
+            VerbsWindowsTest.assertAllLanesLive(couple);
+        }
+    }
+
+    /// On both rails at once; what comes after it finds both mended.
+    @Test
+    void whatIsCutOffIsCutOffOnAllRails() {
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
+            Regions regions = opened(couple, BYTES);
+            VERBS.holdOneSided(true);
+            Transfer late =
+                    couple.connection.write(
+                            regions.here().slice(0, BYTES),
+                            regions.there().remote(),
+                            TransferOptions.DEFAULTS.withDeadline(Duration.ofMillis(100)));
+            assertThat(VerbsWindowsTest.ended(late).state()).isEqualTo(TransferState.TIMED_OUT);
+            VERBS.holdOneSided(false);
+            VERBS.pace("fake0", PACE * 4);
+            VERBS.pace("fake1", PACE * 4);
+            VerbsWindowsTest.assertByNic(regions.write(couple));
+            regions.assertSame();
+            assertThat(VERBS.carried("fake0")).isPositive();
+            assertThat(VERBS.carried("fake1")).isPositive();
+            VerbsWindowsTest.assertAllLanesLive(couple);
+        }
+    }
+}
