@@ -283,6 +283,7 @@ abstract class DeathContract extends MortalContract {
     }
 
     @Test
+    @Tag(RdmaNode.SLICE)
     void aRestartedPeerRefusesWhatBelongedToTheOldOne() {
         int port = Ports.free();
         byte[] secret = "0123456789abcdef".getBytes(java.nio.charset.StandardCharsets.US_ASCII);

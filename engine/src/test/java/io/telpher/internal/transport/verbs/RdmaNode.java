@@ -1,12 +1,16 @@
 package io.telpher.internal.transport.verbs;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
+
 import io.telpher.Endpoint;
 import io.telpher.EndpointOptions;
 import io.telpher.TelpherException;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.regex.Pattern;
 
 /// A node of the machine of `scripts/rdma-vm`, for tests that play two hosts in it: a process sees
 /// the devices of one node alone. The nodes share the kernel's first network namespace, since
@@ -20,6 +24,8 @@ public final class RdmaNode {
     private static final String OTHERS = "rxe10,rxe20";
     private static final int TRIES = 5;
     private static final Duration LIMIT = Duration.ofSeconds(30);
+
+    private static final Pattern PID = Pattern.compile("\\bpid (\\d+)");
 
     private static boolean warm;
 
@@ -59,6 +65,20 @@ public final class RdmaNode {
         if (!warm) {
             System.err.println("warming up: " + failures); // the test that follows fails
         }
+    }
+
+    /// @param kind of the kernel's objects: qp, cq, mr, pd
+    /// @return the processes that have some, as `rdma resource` says
+    public static List<Long> holders(String kind) throws IOException, InterruptedException {
+        Process process =
+                new ProcessBuilder("rdma", "resource", "show", kind)
+                        .redirectErrorStream(true)
+                        .start();
+        String said = new String(process.getInputStream().readAllBytes(), UTF_8);
+        if (process.waitFor() != 0) {
+            throw new IOException("rdma resource: " + said);
+        }
+        return PID.matcher(said).results().map(found -> Long.valueOf(found.group(1))).toList();
     }
 
     /// The system's library with the devices of this process's node.
