@@ -337,8 +337,11 @@ final class CudaQueue implements CopyQueue {
         }
         String lost = broken;
         if (lost == null) {
+            // Read first: if the stream is empty afterwards, a flag that was asked for before this
+            // has been raised, and one that was not is not needed.
+            boolean unflagged = launch.unflagged;
             long now = System.nanoTime();
-            if (!launch.unflagged && now - launch.askedAt < ASK_NANOS) {
+            if (!unflagged && now - launch.askedAt < ASK_NANOS) {
                 return false;
             }
             launch.askedAt = now;
@@ -352,7 +355,7 @@ final class CudaQueue implements CopyQueue {
                 if (result == 0 && issuing) {
                     return false;
                 }
-                if (result == 0 && (launch.unflagged || launch.isRaised())) {
+                if (result == 0 && (unflagged || launch.isRaised())) {
                     launch.over = true;
                     return true;
                 }

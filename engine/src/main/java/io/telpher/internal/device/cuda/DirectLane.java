@@ -17,6 +17,10 @@ final class DirectLane extends EngineLane {
     /// The stream besides the launch's own that has a half of a piece, or -1.
     private int halves = -1;
 
+    /// What went out without a flag, as long as its stream has nothing behind it; under the queue's
+    /// lock.
+    private @Nullable Launch lone;
+
     DirectLane(CudaQueue queue, @Nullable Kernels kernels, long[] streams) {
         super(queue, kernels, queue.tuning().engineWindow(), queue.pool(), streams);
         this.streams = streams;
@@ -26,6 +30,7 @@ final class DirectLane extends EngineLane {
 
     @Override
     void issue(Launch launch) {
+        flagLone();
         for (int job = 0; job < launch.jobs(); job++) {
             begin(launch, job);
             for (int i = launch.pieceBegin(job);
@@ -40,6 +45,39 @@ final class DirectLane extends EngineLane {
         }
         join(launch);
         end(launch);
+    }
+
+    /// A flag costs a call of the driver, and the device about a microsecond behind the copy. One
+    /// short copy with nothing before and behind it need not pay that.
+    @Override
+    boolean goesAlone(Launch launch) {
+        boolean alone =
+                isEmpty()
+                        && launch.pieces() == 1
+                        && launch.updates() == 0
+                        && launch.straggler == 0
+                        && launch.bytes() <= queue.tuning().askBytes();
+        if (alone) {
+            lone = launch;
+        }
+        return alone;
+    }
+
+    /// Before anything of another launch is started: the one that went out alone gets its flag,
+    /// since from now on its stream says more than that it has ended.
+    private void flagLone() {
+        Launch before = lone;
+        lone = null;
+        if (before != null) {
+            before.unflagged = !flag(before);
+        }
+    }
+
+    @Override
+    void forget(Launch launch) {
+        if (launch == lone) {
+            lone = null;
+        }
     }
 
     private void copy(Launch launch, int piece) {

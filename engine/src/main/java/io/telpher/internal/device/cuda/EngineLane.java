@@ -73,12 +73,23 @@ abstract class EngineLane extends Lane {
             launch.over = true;
             return;
         }
+        launch.unflagged = goesAlone(launch) || !flag(launch);
+    }
+
+    /// Whether a launch, all of which was started, needs no flag: its stream is asked instead.
+    boolean goesAlone(Launch launch) {
+        return false;
+    }
+
+    /// @return false where the driver refuses: the copies are under way all the same, and poll asks
+    ///     the stream about them
+    final boolean flag(Launch launch) {
         try {
             CudaStreams.writeValue64(launch.stream, launch.flag(), launch.sequence(), FLAGS);
+            return true;
         } catch (TelpherException.NativeFailure e) {
-            // The copies are under way all the same; poll asks the stream about them.
             queue.note(e);
-            launch.unflagged = true;
+            return false;
         }
     }
 

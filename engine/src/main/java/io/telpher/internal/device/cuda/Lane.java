@@ -148,6 +148,11 @@ abstract class Lane {
         return ended;
     }
 
+    /// Whether nothing of the lane is under way; under the lock.
+    final boolean isEmpty() {
+        return flying.get() == 0;
+    }
+
     long launched() {
         return launched.get();
     }

@@ -97,8 +97,8 @@ final class Launch {
     /// Whether anything of it was given to the driver.
     boolean started;
 
-    /// Whether the flag will not be raised though work is under way: only the stream knows.
-    boolean unflagged;
+    /// Whether no flag was asked for though work is under way: only the stream knows.
+    volatile boolean unflagged;
 
     /// Another stream that has work of it which the flag does not wait for, or 0.
     volatile long straggler;

@@ -47,6 +47,9 @@ import org.jspecify.annotations.Nullable;
 ///     enough that a copy takes several times as long as its start (11 us at the rate of NVLink)
 /// @param viaBuffers `via.buffers`: how many there are: one is filled, one is emptied, and neither
 ///     side waits for the other's start
+/// @param askBytes `engine.ask.bytes`: up to this size a copy by an engine that is alone has no
+///     flag behind it: its stream is asked until it has ended. Longer ones would have the driver
+///     asked for long
 /// @param gatherBytes `gather.bytes`: what is gathered goes out without waiting for the window
 ///     from this size on: then it pays for its launch
 /// @param stageBytes `stage.bytes`: size of a page-locked buffer for frames: 20 us over PCIe 5, so
@@ -81,6 +84,7 @@ record Tuning(
         long splitBytes,
         int viaBytes,
         int viaBuffers,
+        long askBytes,
         long gatherBytes,
         int stageBytes,
         int stageBuffers,
@@ -113,6 +117,7 @@ record Tuning(
                 number("engine.split", 0, 0, Long.MAX_VALUE),
                 (int) number("via.bytes", 4 << 20, 64 << 10, 256 << 20),
                 (int) number("via.buffers", 4, 2, 64),
+                number("engine.ask.bytes", 4 << 20, 0, CopyQueue.LARGEST),
                 number("gather.bytes", 4 << 20, 1, CopyQueue.LARGEST),
                 (int) number("stage.bytes", 1 << 20, 64 << 10, 1 << 20),
                 (int) number("stage.buffers", 16, 2, 64),

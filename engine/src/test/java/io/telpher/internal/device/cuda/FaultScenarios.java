@@ -71,12 +71,71 @@ final class FaultScenarios {
         try (Gpu.Allocation memory = memory()) {
             FakeGpu.setDelay(20_000);
             FakeGpu.setFaults("cuStreamWriteValue64:1:2");
-            assertThat(copy(memory)).isNull();
+            Done job = new Done();
+            CopyQueue queue = HERE.queue();
+            queue.begin(Way.LOCAL, 2, BYTES.length);
+            queue.copy(memory.address() + SIZE / 2, memory.address(), 8);
+            queue.copy(memory.address() + SIZE / 2 + 8, memory.address() + 8, BYTES.length - 8);
+            queue.end(job);
+            Stage.await(queue, job);
+            assertThat(job.failure).isNull();
             assertArrived(memory);
             FakeGpu.setFaults("");
             FakeGpu.setDelay(0);
             assertThat(copy(memory)).isNull();
         }
+    }
+
+    /// A copy that is alone asks for no flag: writing one would end the queue here.
+    static void loneCopy() {
+        try (Gpu.Allocation memory = memory()) {
+            FakeGpu.setDelay(20_000);
+            FakeGpu.setFaults("cuStreamWriteValue64:1:700");
+            assertThat(copy(memory)).isNull();
+            assertArrived(memory);
+            FakeGpu.setFaults("");
+            FakeGpu.setDelay(0);
+            assertThat(HERE.queue().lost()).isNull();
+        }
+    }
+
+    /// The lone copy's flag, which it gets when another launch follows, is refused: its stream is
+    /// asked as before.
+    static void refusedFlagOfLoneCopy() {
+        try (Gpu.Allocation memory = memory()) {
+            FakeGpu.setDelay(20_000);
+            FakeGpu.setFaults("cuStreamWriteValue64:1:2");
+            Done[] jobs = post(memory, 3);
+            Stage.await(HERE.queue(), jobs);
+            assertThat(jobs).allMatch(job -> job.failure == null);
+            FakeGpu.setFaults("");
+            FakeGpu.setDelay(0);
+            assertThat(copy(memory)).isNull();
+            assertArrived(memory);
+        }
+    }
+
+    /// It does get one: of two launches' flags the second one ends the queue here.
+    static void flagOfLoneCopy() {
+        Gpu.Allocation memory = memory();
+        FakeGpu.setDelay(20_000);
+        FakeGpu.setFaults("cuStreamWriteValue64:2:700");
+        Done[] jobs = post(memory, 2);
+        Stage.await(HERE.queue(), jobs);
+        assertThat(HERE.queue().lost()).contains("cuStreamWriteValue64", "ILLEGAL_ADDRESS");
+    }
+
+    /// Copies of one piece, each a launch of its own as long as the window has room.
+    private static Done[] post(Gpu.Allocation memory, int count) {
+        CopyQueue queue = HERE.queue();
+        Done[] jobs = new Done[count];
+        for (int i = 0; i < count; i++) {
+            jobs[i] = new Done();
+            queue.begin(Way.LOCAL, 1, 8);
+            queue.copy(memory.address() + SIZE / 2 + 8L * i, memory.address() + 8L * i, 8);
+            queue.end(jobs[i]);
+        }
+        return jobs;
     }
 
     /// A stream that cannot be asked says nothing of its copies: they are waited for.

@@ -98,6 +98,7 @@ class QueueTest {
         run(
                 FaultScenarios.class,
                 List.of("-Dtelpher.cuda.kernels=0", "-Dtelpher.cuda.engine.window=1"),
+                "loneCopy",
                 "refusedCopy",
                 "refusedFlag",
                 "refusedQuery",
@@ -105,6 +106,16 @@ class QueueTest {
                 "refusedLeg",
                 "boundedChunks",
                 "lostContext");
+    }
+
+    @Test
+    void aLoneCopyGetsItsFlagWhenAnotherFollows() throws Exception {
+        FakeGpu.assumeBuilt();
+        run(
+                FaultScenarios.class,
+                List.of("-Dtelpher.cuda.kernels=0"),
+                "refusedFlagOfLoneCopy",
+                "flagOfLoneCopy");
     }
 
     @Test
