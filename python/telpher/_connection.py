@@ -18,6 +18,7 @@ _WRITE, _READ, _SEND, _RECEIVE, _NOTIFY = range(5)
 _PREPARE = 8
 _ONE_SIDED, _MESSAGE = _table.ONE_SIDED.pack, _table.MESSAGE.pack
 _CURRENT = _streams.CURRENT
+_new = Transfer.__new__
 _PRIORITIES = {"normal": 0, "high": 1}
 
 Remote = Union[RemoteMemory, _pieces.RemotePieces, List[RemoteMemory]]
@@ -57,10 +58,14 @@ class Connection:
         ``notification``: bytes that the peer gets after them; ``counter``: a word of its memory that is changed after them.
         """
         if notification is None and counter is None and deadline is None and priority == "normal":
-            region, offset, length = _plain(local)
-            if region is not None and type(remote) is RemoteMemory and (stream is None or stream is _CURRENT and region._device is None):
-                word = calls.write(_ONE_SIDED(self._handle, region._handle, offset, length, remote._data))
-                return finished(word) if word >= DONE else self._posted(word, region)
+            region = local.region if type(local) is MemorySlice else local
+            if type(region) is MemoryRegion and type(remote) is RemoteMemory and (stream is None or stream is _CURRENT and region._device is None):
+                word = calls.write(_ONE_SIDED(self._handle, region._handle, local.offset, local.nbytes, remote._data))
+                if word >= DONE:
+                    transfer = _new(Transfer)  # finished(word), without a call
+                    transfer._result = word
+                    return transfer
+                return self._posted(word, region)
         return self._transfer(_WRITE, local, remote, 0, notification, counter, deadline, priority, stream)
 
     def read(
@@ -68,10 +73,14 @@ class Connection:
     ) -> Transfer:
         """Reads the peer's bytes into local memory."""
         if deadline is None and priority == "normal":
-            region, offset, length = _plain(local)
-            if region is not None and type(remote) is RemoteMemory and (stream is None or stream is _CURRENT and region._device is None) and not region._readonly:
-                word = calls.read(_ONE_SIDED(self._handle, region._handle, offset, length, remote._data))
-                return finished(word) if word >= DONE else self._posted(word, region)
+            region = local.region if type(local) is MemorySlice else local
+            if type(region) is MemoryRegion and type(remote) is RemoteMemory and (stream is None or stream is _CURRENT and region._device is None) and not region._readonly:
+                word = calls.read(_ONE_SIDED(self._handle, region._handle, local.offset, local.nbytes, remote._data))
+                if word >= DONE:
+                    transfer = _new(Transfer)  # finished(word), without a call
+                    transfer._result = word
+                    return transfer
+                return self._posted(word, region)
         return self._transfer(_READ, local, remote, 0, None, None, deadline, priority, stream)
 
     def send(
@@ -79,9 +88,9 @@ class Connection:
     ) -> Transfer:
         """Sends a message: the k-th send of a tag meets the peer's k-th receive of that tag."""
         if deadline is None and priority == "normal":
-            region, offset, length = _plain(local)
-            if region is not None and (stream is None or stream is _CURRENT and region._device is None):
-                word = calls.send(_MESSAGE(self._handle, region._handle, offset, length, tag))
+            region = local.region if type(local) is MemorySlice else local
+            if type(region) is MemoryRegion and (stream is None or stream is _CURRENT and region._device is None):
+                word = calls.send(_MESSAGE(self._handle, region._handle, local.offset, local.nbytes, tag))
                 return finished(word) if word >= DONE else self._posted(word, region)
         return self._transfer(_SEND, local, None, tag, None, None, deadline, priority, stream)
 
@@ -92,9 +101,9 @@ class Connection:
         written past the end; so does its send, unless that was done already: a short message (below 64 KiB) that nobody waited for is, once this
         side holds it."""
         if deadline is None and priority == "normal":
-            region, offset, length = _plain(local)
-            if region is not None and (stream is None or stream is _CURRENT and region._device is None) and not region._readonly:
-                word = calls.receive(_MESSAGE(self._handle, region._handle, offset, length, tag))
+            region = local.region if type(local) is MemorySlice else local
+            if type(region) is MemoryRegion and (stream is None or stream is _CURRENT and region._device is None) and not region._readonly:
+                word = calls.receive(_MESSAGE(self._handle, region._handle, local.offset, local.nbytes, tag))
                 return finished(word) if word >= DONE else self._posted(word, region)
         return self._transfer(_RECEIVE, local, None, tag, None, None, deadline, priority, stream)
 
@@ -296,16 +305,6 @@ class _Request(bytes):
     """A request that refers to other bytes, and keeps them."""
 
     note: bytes
-
-
-def _plain(local: Any) -> Tuple[Optional[MemoryRegion], int, int]:
-    """Region, offset and length of one range; no region when it is something else."""
-    kind = type(local)
-    if kind is MemorySlice:
-        return local.region, local.offset, local.nbytes
-    if kind is MemoryRegion:
-        return local, 0, local.nbytes
-    return None, 0, 0
 
 
 class _Sides:

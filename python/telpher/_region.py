@@ -67,6 +67,9 @@ class MemoryRegion:
         "nbytes", "address", "access", "endpoint", "__weakref__",
     )
 
+    offset = 0
+    """As of the slice that is all of it."""
+
     def __init__(self, endpoint: Endpoint, handle: int, access: str, owner: Any, readonly: bool):
         self._owner = owner
         self._handle = handle

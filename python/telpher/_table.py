@@ -38,13 +38,17 @@ NOTIFICATION, FAILURE, PATHS, REGION_DEVICE, DEVICES = range(7, 12)
 
 
 class _Calls:
-    """The functions, as attributes under their Java names. Empty until the first endpoint."""
+    """The functions, as attributes under their Java names."""
+
+
+class _NoCalls(_Calls):
+    """There are none until the first endpoint. A class of its own, since one with ``__getattr__`` costs each call a longer look for its function."""
 
     def __getattr__(self, name: str) -> Any:
         raise InternalError("%s was called before the JVM was started" % name)
 
 
-calls: Any = _Calls()
+calls: Any = _NoCalls()
 
 _OF_HANDLES = frozenset((
     "endpointClose", "endpointPort", "regionClose", "connectionClose", "connectionPoll", "connectionIsOpen", "connectionFailure",
@@ -84,11 +88,12 @@ def _bind(address: int) -> None:
             "install the package again" % (_jvm.jar_folder(), version, VERSION)
         )
     functions = (ctypes.c_void_p * count).from_address(address + 32)
-    # CFUNCTYPE lets the GIL go around the call. As void* bytes would cost twice as much as they do as char*.
+    # CFUNCTYPE lets the GIL go around the call. Bytes are passed as their address without being declared, and quickest so; numbers would be cut to 32 bits.
     of_handle = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
-    of_request = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)
+    of_request = ctypes.CFUNCTYPE(ctypes.c_int64)
     for name, function in zip(ctypes.string_at(names, length).decode().split("\n"), functions):
         setattr(calls, name, (of_handle if name in _OF_HANDLES else of_request)(function))
+    calls.__class__ = _Calls
 
 
 def _refuse(*_: object) -> Any:
