@@ -2,12 +2,14 @@ package io.telpher.internal.engine;
 
 import io.telpher.TelpherException;
 import java.util.List;
+import jdk.jfr.FlightRecorder;
 import org.jspecify.annotations.Nullable;
 
 /// What the engine tells Flight Recorder. Where the runtime has no `jdk.jfr`, which a class path
-/// allows, nothing is told and [Recordings] is never loaded. While no recording wants an event,
-/// telling it costs a call and a look; nothing here is called for a short copy or a frame that goes
-/// well.
+/// allows, or nobody has recorded yet, nothing is told and [Recordings] is not loaded: to load the
+/// first event has all of Flight Recorder's own classes at work, which takes an endpoint 60 ms.
+/// A recording that starts later finds the events from then on. While none wants an event, telling
+/// it costs a call and a look; nothing here is called for a short copy or a frame that goes well.
 ///
 /// May be called under the connection's lock: an event is written to a buffer of the thread.
 final class Events {
@@ -15,63 +17,67 @@ final class Events {
 
     private Events() {}
 
+    private static boolean wanted() {
+        return RECORDS && FlightRecorder.isInitialized();
+    }
+
     static void opened(ConnectionCore connection) {
-        if (RECORDS) {
+        if (wanted()) {
             Recordings.opened(connection);
         }
     }
 
     static void ended(ConnectionCore connection, TelpherException cause) {
-        if (RECORDS) {
+        if (wanted()) {
             Recordings.ended(connection, cause);
         }
     }
 
     static void connectFailed(EndpointImpl endpoint, String peer, List<String> attempts) {
-        if (RECORDS) {
+        if (wanted()) {
             Recordings.connectFailed(endpoint, peer, attempts);
         }
     }
 
     static void laneAdded(ConnectionCore connection, LaneState lane) {
-        if (RECORDS) {
+        if (wanted()) {
             Recordings.laneAdded(connection, lane);
         }
     }
 
     static void laneDied(ConnectionCore connection, LaneState lane, String reason) {
-        if (RECORDS) {
+        if (wanted()) {
             Recordings.laneDied(connection, lane, reason);
         }
     }
 
     static void chosen(ConnectionCore connection, String what) {
-        if (RECORDS) {
+        if (wanted()) {
             Recordings.chosen(connection, what);
         }
     }
 
     static void rejected(ConnectionCore connection, String what) {
-        if (RECORDS) {
+        if (wanted()) {
             Recordings.rejected(connection, what);
         }
     }
 
     static void registered(RegionImpl region) {
-        if (RECORDS) {
+        if (wanted()) {
             Recordings.registered(region);
         }
     }
 
     static void unregistered(RegionImpl region) {
-        if (RECORDS) {
+        if (wanted()) {
             Recordings.unregistered(region);
         }
     }
 
     static void slow(
             ConnectionCore connection, Operation.Kind kind, long length, String path, long nanos) {
-        if (RECORDS) {
+        if (wanted()) {
             Recordings.slow(connection, kind, length, path, nanos);
         }
     }
@@ -83,7 +89,7 @@ final class Events {
             String path,
             int reason,
             @Nullable TelpherException why) {
-        if (RECORDS) {
+        if (wanted()) {
             Recordings.failed(connection, kind, length, path, reason, why);
         }
     }
