@@ -30,7 +30,7 @@ from ._errors import (
 )
 from ._pieces import MemoryPieces, RemotePieces
 from ._region import DeviceView, MemoryRegion, MemorySlice
-from ._transfer import PreparedTransfer, Transfer, wait_all
+from ._transfer import PreparedTransfer, Transfer, post_all, wait_all
 from ._values import CounterUpdate, EndpointAddress, RemoteMemory
 
 __version__ = "0.1.0"
@@ -66,5 +66,6 @@ __all__ = [
     "Truncated",
     "Unsupported",
     "devices",
+    "post_all",
     "wait_all",
 ]

@@ -12,7 +12,7 @@ from typing import Any, Callable, Deque, List, Optional
 from . import _jvm, _signals
 from ._errors import Ended, ForkedError, InternalError, JvmError, decode
 
-VERSION = 3
+VERSION = 4
 """Of the requests below; Bridge.java has the same."""
 
 DONE = 1 << 62

@@ -119,9 +119,13 @@ class Transfer:
             loop = asyncio.get_running_loop()
             future = loop.create_future()
 
+            def wake() -> None:
+                if not future.done():
+                    future.set_result(None)
+
             def ended(_: Transfer) -> None:
                 try:
-                    loop.call_soon_threadsafe(lambda: future.done() or future.set_result(None))
+                    loop.call_soon_threadsafe(wake)
                 except RuntimeError:  # the loop is closed: nobody waits any more
                     pass
 
@@ -199,7 +203,7 @@ class PostedTransfer(Transfer):
     def cancel(self) -> bool:
         if self._result is not None:
             return False
-        word = calls.cancel(self._handle)
+        word: int = calls.cancel(self._handle)
         if word < 0:
             error = _table.take_failure(word)[0]
             if isinstance(error, Closed) and self._result is not None:
@@ -256,30 +260,55 @@ class PreparedTransfer(PostedTransfer):
 
     def _start(self, call: Callable[[int], int]) -> int:
         """Posts it, and takes down its end where that is known at once. Returns what the call did."""
+        before = self._begin()
+        try:
+            word = call(self._handle)
+        except BaseException:
+            self._unbegin(before)
+            raise
+        error = self._posted(word)
+        if error is not None:
+            raise error
+        return word
+
+    def _begin(self) -> Any:
+        """Takes it for a posting: ``_posted`` follows, or ``_unbegin`` with what this returns."""
         if self._holders and _streams.is_current(self._stream):
             _streams.wait_for_current(self._holders)
         if self._callbacks is not None:
             self._overtake()
         if not self._claim.acquire(False):
             raise RuntimeError(_PENDING)
+        if self._result is None or self._callbacks is not None:
+            self._claim.release()
+            raise RuntimeError(_PENDING)
+        before, self._result = self._result, None
+        self._posting += 1
+        return before
+
+    def _posted(self, word: int) -> Optional[BaseException]:
+        """Takes down what the call said. Returns why it was not posted, where that is so."""
+        error = None
         try:
-            if self._result is None or self._callbacks is not None:
-                raise RuntimeError(_PENDING)
-            self._result = None
-            self._posting += 1
-            word = call(self._handle)
             if word >= DONE:
                 self._result = word
             elif word < 0:
                 error, self._result = _table.take_failure(word)
                 if self._result is None:  # it was not posted
                     self._result = _IDLE
-                    raise error
+                else:
+                    error = None
         finally:
             self._claim.release()
         if word == 0 and self._temporary:
             self._connection.hold(self)
-        return word
+        return error
+
+    def _unbegin(self, before: Any) -> None:
+        """It is not posted after all, and stays as it was."""
+        self._result = before
+        self._posting -= 1
+        self._claim.release()
 
     def _overtake(self) -> None:
         """Calls what was to be called after the posting before: the callback thread has not come to it yet."""
@@ -299,6 +328,32 @@ class PreparedTransfer(PostedTransfer):
             self._result = result
         if self._temporary:
             self._connection.let_go(self)
+
+
+def post_all(transfers: Iterable[PreparedTransfer]) -> None:
+    """Posts all of them in one call into the engine, in this order; each ends by itself, as after ``post``.
+
+    For many small transfers that are independent: what goes by a GPU goes out in a few launches then, where each ``post`` by itself would have one,
+    and on the host's paths a posting costs less. What belongs together is better one transfer of many pieces.
+
+    Raises RuntimeError, and posts nothing, when one of them is pending or is there twice. Of those that could not be posted (as their connection is
+    closed) the first one's error is raised when the others have been posted.
+    """
+    begun: List[Tuple[PreparedTransfer, Any]] = []
+    try:
+        for transfer in transfers:
+            begun.append((transfer, transfer._begin()))
+        words = (ctypes.c_int64 * len(begun))(*[transfer._handle for transfer, _ in begun])
+        if begun:
+            calls.postAll(_table.PAIR.pack(len(begun), ctypes.addressof(words)))
+    except BaseException:
+        for transfer, before in begun:
+            transfer._unbegin(before)
+        raise
+    errors = [transfer._posted(word) for (transfer, _), word in zip(begun, words)]
+    for error in errors:
+        if error is not None:
+            raise error
 
 
 def wait_all(transfers: Iterable[Transfer], timeout: Optional[float] = None) -> None:

@@ -109,6 +109,32 @@ def test_copies(on_fake_gpus):
     assert lines[3:] == ["True", "1024 True", "True", "True", "True", "True True", "True", "True"], lines
 
 
+def test_many_are_posted_in_one_call(on_fake_gpus):
+    """Small independent writes between GPUs, waited for and called back one by one."""
+    done = on_fake_gpus(
+        """
+        import telpher
+        a, b = telpher.Endpoint(), telpher.Endpoint()
+        ab, ba = a.connect(b.address), b.accept(30)
+        count = 100
+        source, target = a.allocate(8 * count, device="cuda:0"), b.allocate(8 * count, device="cuda:1")
+        order = [i * 37 % count for i in range(count)]
+        writes = [ab.prepare_write(source[8 * i : 8 * i + 8], target.remote[8 * to : 8 * to + 8], stream=None) for i, to in enumerate(order)]
+        back = bytearray(8 * count)
+        for turn in range(3):
+            source.copy_in(bytes((turn + i) % 256 for i in range(count) for _ in range(8)))
+            telpher.post_all(writes)
+            moved = [write.wait(30) for write in reversed(writes)]
+            target.copy_out(back)
+            print(moved == [8] * count, all(back[8 * to : 8 * to + 8] == bytes([(turn + i) % 256] * 8) for i, to in enumerate(order)))
+        print(writes[0].path)
+        a.close(); b.close()
+        """
+    )
+    lines = done.end()[0].splitlines()
+    assert lines[:3] == ["True True"] * 3 and lines[3].startswith("cuda"), lines
+
+
 def test_what_is_under_way_on_a_stream_comes_first(on_fake_gpus):
     """The streams that are current when a transfer is posted are waited for, on the devices whose memory it uses."""
     done = on_fake_gpus(

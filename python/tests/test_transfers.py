@@ -340,6 +340,67 @@ def test_wait_all(pair):
         telpher.wait_all([pair.ba.receive(bytearray(4), tag=9)], 0.1)
 
 
+def test_post_all(pair):
+    """Independent transfers posted by one call: each has an end of its own."""
+    count = 40
+    target = pair.b.allocate(8 * count)
+    source = pair.a.register(bytearray(8 * count))
+    writes = [pair.ab.prepare_write(source[8 * i : 8 * i + 8], target.remote[8 * i : 8 * i + 8]) for i in range(count)]
+    receive = pair.ba.prepare_receive(bytearray(4), tag=5)
+    called = []
+    for turn in range(1, 4):
+        source.view[:] = bytes([turn]) * (8 * count)
+        telpher.post_all([receive, *writes])
+        receive.add_done_callback(called.append)
+        assert [write.wait(DEADLINE) for write in writes] == [8] * count and target.view == bytes([turn]) * (8 * count)
+        assert not receive.done()
+        pair.ab.send(b"four", tag=5).wait(DEADLINE)
+        assert receive.wait(DEADLINE) == 4
+    telpher.post_all(iter([]))
+    until = time.monotonic() + DEADLINE
+    while len(called) < 3 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert called == [receive] * 3
+
+
+def test_post_all_posts_nothing_where_one_is_pending(pair):
+    target = pair.b.allocate(8)
+    source = pair.a.register(bytearray(b"\1" * 8))
+    first, second = (pair.ab.prepare_write(source, target.remote) for _ in range(2))
+    assert first.run(DEADLINE) == 8
+    target.view[:] = bytes(8)
+    receive = pair.ba.prepare_receive(bytearray(4)).post()
+    for wrong in ([first, receive, second], [first, second, first]):
+        with pytest.raises(RuntimeError, match="pending"):
+            telpher.post_all(wrong)
+    with pytest.raises(AttributeError):
+        telpher.post_all([first, object()])
+    # What they were they still are, and can be posted.
+    assert (first.state, first.wait(), second.state) == ("done", 8, "idle") and target.view == bytes(8)
+    telpher.post_all([first, second])
+    telpher.wait_all([first, second], DEADLINE)
+    assert target.view == b"\1" * 8
+
+
+def test_post_all_raises_when_the_others_are_posted(pair):
+    """One whose connection is gone keeps no other from being posted."""
+    other = telpher.Endpoint()
+    connection = other.connect(pair.b.address, DEADLINE)
+    target = pair.b.allocate(16)
+    gone = connection.prepare_write(other.register(bytearray(8)), target.remote[:8])
+    source = pair.a.register(bytearray(b"\1" * 8))
+    write = pair.ab.prepare_write(source, target.remote[8:])
+    other.close()
+    try:
+        telpher.post_all([gone, write])
+    except telpher.Closed:
+        pass  # it was not posted; or it was, and has ended so
+    else:
+        with pytest.raises((telpher.Closed, telpher.StaleRegion)):
+            gone.wait(DEADLINE)
+    assert write.wait(DEADLINE) == 8 and target.view == bytes(8) + b"\1" * 8
+
+
 def test_many_threads_use_one_connection(pair):
     """Sixteen threads write, read back and check, all at once; and two wait for the same transfers."""
     errors = []

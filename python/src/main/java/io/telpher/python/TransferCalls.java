@@ -185,6 +185,24 @@ final class TransferCalls {
         return posted.state() == TransferState.PENDING ? 0 : result(posted);
     }
 
+    /// Request: count 8, address of the transfers' handles 8. Each is replaced by what [#post] gives
+    /// for it, or by its failure: one that cannot be posted keeps no other from it.
+    static long postAll(long request) {
+        long count = at(request, 0);
+        long handles = at(request, 8);
+        for (long i = 0; i < count; i++) {
+            long place = handles + Long.BYTES * i;
+            long word;
+            try {
+                word = post(at(place, 0));
+            } catch (Throwable t) {
+                word = Bridge.failed(t);
+            }
+            Request.put(place, 0, word);
+        }
+        return 0;
+    }
+
     /// Posts, and waits one slice.
     static long run(long transfer) {
         Transfer posted = get(transfer);
