@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Union
 
 from . import _memory, _pieces, _streams, _table
+from ._arguments import as_bytes, as_text, nanoseconds, whole
 from ._errors import Closed, Error, TimedOut
 from ._region import MemoryRegion, MemorySlice, register
 from ._table import DONE, calls
@@ -90,7 +92,7 @@ class Connection:
         if deadline is None and priority == "normal":
             region = local.region if type(local) is MemorySlice else local
             if type(region) is MemoryRegion and (stream is None or stream is _CURRENT and region._device is None):
-                word = calls.send(_MESSAGE(self._handle, region._handle, local.offset, local.nbytes, tag))
+                word = calls.send(_message(self._handle, region._handle, local.offset, local.nbytes, tag))
                 return finished(word) if word >= DONE else self._posted(word, region)
         return self._transfer(_SEND, local, None, tag, None, None, deadline, priority, stream)
 
@@ -103,7 +105,7 @@ class Connection:
         if deadline is None and priority == "normal":
             region = local.region if type(local) is MemorySlice else local
             if type(region) is MemoryRegion and (stream is None or stream is _CURRENT and region._device is None) and not region._readonly:
-                word = calls.receive(_MESSAGE(self._handle, region._handle, local.offset, local.nbytes, tag))
+                word = calls.receive(_message(self._handle, region._handle, local.offset, local.nbytes, tag))
                 return finished(word) if word >= DONE else self._posted(word, region)
         return self._transfer(_RECEIVE, local, None, tag, None, None, deadline, priority, stream)
 
@@ -136,7 +138,7 @@ class Connection:
     def notify(self, payload: bytes, *, deadline: Optional[float] = None, stream: Any = None) -> Transfer:
         """Sends a notification without a write. Those sent one after the other by one thread arrive in that order, unless they are on streams."""
         place = _streams.place(stream, {})
-        word = calls.transfer(self._request(_NOTIFY, 0, 0, 0, bytes(payload), None, deadline, "normal", place))
+        word = calls.transfer(self._request(_NOTIFY, 0, 0, 0, payload, None, deadline, "normal", place))
         return finished(word) if word >= DONE else self._posted(word, None)
 
     def _transfer(
@@ -174,10 +176,10 @@ class Connection:
     ) -> Any:
         if priority not in _PRIORITIES:
             raise ValueError("priority %r: write 'normal' or 'high'" % (priority,))
-        note = b"" if notification is None else bytes(notification)
+        note = b"" if notification is None else as_bytes(notification, "a notification")
         packed = _table.TRANSFER.pack(
             operation, self._handle, local, remote, tag,
-            -1 if deadline is None else max(0, int(deadline * 1e9)),
+            -1 if deadline is None else nanoseconds(deadline, "deadline"),
             _PRIORITIES[priority],
             address_of_bytes(note), -1 if notification is None else len(note),
             0 if counter is None else 1 if counter.kind == "add" else 2,
@@ -244,10 +246,11 @@ class Connection:
         _table.collect()
         return payload
 
-    def lookup(self, name: str, timeout: float = 30.0) -> RemoteMemory:
-        """Memory that the peer published under a name; waits until it is there. Raises TimedOut."""
-        text = name.encode()
-        request = _table.QUADRUPLE.pack(self._handle, address_of_bytes(text), len(text), int(timeout * 1e9))
+    def lookup(self, name: str, timeout: Optional[float] = 30.0) -> RemoteMemory:
+        """Memory that the peer published under a name; waits until it is there, with None for ever. Raises TimedOut."""
+        text = as_text(name, "name")
+        nanos = nanoseconds(float("inf") if timeout is None else timeout, "timeout")
+        request = _table.QUADRUPLE.pack(self._handle, address_of_bytes(text), len(text), nanos)
         return RemoteMemory(wait_for_task(calls.lookup(request))[1])
 
     # --- the rest ---------------------------------------------------------------------------------------
@@ -301,6 +304,14 @@ class Connection:
             _table.give_back(handle)
 
 
+def _message(*values: int) -> bytes:
+    try:
+        return _MESSAGE(*values)
+    except struct.error:
+        whole(values[-1])  # the tag is the only one that is the caller's
+        raise
+
+
 class _Request(bytes):
     """A request that refers to other bytes, and keeps them."""
 
@@ -318,6 +329,7 @@ class _Sides:
         self.keep: Any = None
         self._endpoint = endpoint
         self._target = operation in (_READ, _RECEIVE)
+        self._messages = operation in (_SEND, _RECEIVE)
         self._sides = local, remote
         self._temporary: List[MemoryRegion] = []
 
@@ -325,7 +337,7 @@ class _Sides:
         local, remote = self._sides
         try:
             here = self._pieces(local)
-            self.keep = here, None if remote is None else _remote_pieces(remote, here.nbytes)
+            self.keep = here, None if self._messages else _remote_pieces(remote, here.nbytes)
         except BaseException:
             self.__exit__()
             raise
@@ -346,9 +358,12 @@ class _Sides:
         return tuple(temporary)
 
     def _pieces(self, local: Any) -> _pieces.MemoryPieces:
-        parts = [self._part(part) for part in local] if isinstance(local, (list, tuple)) else [self._part(local)]
-        if not parts:
-            raise ValueError("a transfer needs at least one piece")
+        if isinstance(local, (list, tuple)):  # of a list's parts some may be empty, as some parameters of a model are
+            parts = [part for part in map(self._part, local) if part is not None]
+        else:
+            parts = [self._part(local)]
+        if not parts or parts[0] is None:
+            raise ValueError("an object without bytes, or a list of such, cannot be transferred; an empty message is that of region[:0]")
         only = parts[0]
         return only if len(parts) == 1 and isinstance(only, _pieces.MemoryPieces) else _pieces.MemoryPieces.of(parts)
 
@@ -365,10 +380,10 @@ class _Sides:
         if self._target:
             _memory.check_target(of)
         runs = _memory.runs(of)
+        if runs.span == 0:
+            return None
         region = self._endpoint.covering(runs.address, runs.span, self._target)
         if region is None:
-            if runs.span == 0:
-                raise ValueError("an object without bytes cannot be transferred")
             region = register(self._endpoint, of, "none", shared=False)
             self._temporary.append(region)
         self._use(region, of.owner)

@@ -7,19 +7,43 @@ import bisect
 import os
 import threading
 import weakref
-from typing import Any, Dict, List, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, TypedDict, Union, cast
 
 from . import _memory, _region, _table, _transfer
 from ._connection import Connection, wait_for_task
+from ._arguments import as_secret, as_text, nanoseconds
 from ._errors import Closed, TimedOut
 from ._region import MemoryRegion
 from ._table import calls
 from ._values import EndpointAddress, RemoteMemory, access_code, address_of_bytes
 
-_OPTIONS = (
-    "transports", "paths", "interfaces", "port", "lanes", "max_sockets", "deadline", "connect_deadline", "liveness",
-    "drain_limit", "spin", "max_notification", "socket_directory", "huge_pages", "slow_transfer", "metrics", "checksums",
-)
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class EndpointOptions(TypedDict, total=False):
+    """What ``Endpoint`` takes besides a secret; each is what EndpointOptions in Java, and ``telpher config``, say of it. Times are seconds."""
+
+    transports: Sequence[str]
+    paths: Sequence[str]
+    interfaces: Sequence[str]
+    port: int
+    lanes: int
+    max_sockets: int
+    deadline: float
+    connect_deadline: float
+    liveness: float
+    drain_limit: float
+    spin: float
+    max_notification: int
+    socket_directory: str
+    huge_pages: bool
+    slow_transfer: float
+    metrics: bool
+    checksums: bool
+
+
+_OPTIONS = tuple(EndpointOptions.__annotations__)
 
 _NEAR = 8
 """How many starts of regions are looked at for one that holds a range."""
@@ -38,11 +62,11 @@ class Endpoint:
     variables as ``os.environ`` has them, else the default.
     """
 
-    def __init__(self, *, secret: Union[bytes, str, None] = None, **options: Any):
+    def __init__(self, *, secret: Union[bytes, str, None] = None, **options: Unpack[EndpointOptions]):
         self._handle = 0
         self._regions: "weakref.WeakSet[MemoryRegion]" = weakref.WeakSet()
         self._starts: List[int] = []
-        self._by_start: Dict[int, List[weakref.ref]] = {}
+        self._by_start: Dict[int, List[weakref.ref[MemoryRegion]]] = {}
         # Reentrant: the garbage collector may run a region's finaliser while this thread holds it.
         self._lock = threading.RLock()
         unknown = sorted(set(options) - set(_OPTIONS))
@@ -53,7 +77,7 @@ class Endpoint:
             variables["TELPHER_" + name.upper()] = _text(value)
         _table.start()
         text = "\0".join("%s=%s" % each for each in variables.items()).encode("utf-8", "surrogateescape")
-        key = b"" if secret is None else secret.encode() if isinstance(secret, str) else bytes(secret)
+        key = b"" if secret is None else as_secret(secret)
         length = -1 if secret is None else len(key)
         request = _table.QUADRUPLE.pack(address_of_bytes(text), len(text), address_of_bytes(key), length)
         self._handle = _table.checked(calls.endpointOpen(request))
@@ -78,13 +102,13 @@ class Endpoint:
 
     # --- memory ----------------------------------------------------------------------------------------
 
-    def allocate(self, nbytes: int, *, device: Optional[str] = None, access: str = "rw") -> MemoryRegion:
+    def allocate(self, nbytes: int, *, device: Any = None, access: str = "rw") -> MemoryRegion:
         """Allocates memory that peers on this host can map: a write into it is one copy.
 
-        ``device``: whose memory, by UUID, PCI address or ``cuda:N``; None: the host's. The bytes of devices are not cleared. ``access``:
+        ``device``: whose memory, by UUID, PCI address or ``cuda:N``, or a ``torch.device``; None and ``"cpu"``: the host's. The bytes of devices are not cleared. ``access``:
         what peers may do: ``"rw"``, ``"r"``, ``"w"``, ``"none"``.
         """
-        name = b"" if device is None else device.encode()
+        name = str(device).encode() if device is not None and str(device) != "cpu" else b""
         request = _table.QUINTUPLE.pack(self.handle(), nbytes, access_code(access), address_of_bytes(name), len(name))
         region = MemoryRegion(self, _table.checked(calls.allocate(request)), access, None, False)
         self.remember(region, True)
@@ -111,7 +135,9 @@ class Endpoint:
     def publish(self, name: str, memory: Union[MemoryRegion, RemoteMemory]) -> None:
         """Makes memory known to all peers by name; they find it by ``Connection.lookup``. Publishing a name again replaces it."""
         remote = memory.remote if isinstance(memory, MemoryRegion) else memory
-        text = name.encode()
+        if not isinstance(remote, RemoteMemory):
+            raise TypeError("a MemoryRegion or RemoteMemory is published, not %s" % type(memory).__name__)
+        text = as_text(name, "name")
         _table.checked(calls.publish(_table.TRIPLE.pack(self.handle(), address_of_bytes(text), len(text)) + remote._data))
 
     # --- connections -----------------------------------------------------------------------------------
@@ -123,7 +149,7 @@ class Endpoint:
         ConnectFailed (with every way that was tried), TimedOut or AccessDenied.
         """
         data = bytes(peer if isinstance(peer, EndpointAddress) else EndpointAddress(peer))
-        nanos = -1 if timeout is None else max(0, int(timeout * 1e9))
+        nanos = -1 if timeout is None else nanoseconds(timeout, "timeout")
         request = _table.QUADRUPLE.pack(self.handle(), address_of_bytes(data), len(data), nanos)
         return Connection(self, wait_for_task(calls.connect(request))[0])
 
@@ -252,7 +278,7 @@ def _text(value: Any) -> str:
 def devices() -> List[Dict[str, str]]:
     """The GPUs that this process sees, in the driver's order; empty where there is none."""
     _table.start()
-    return _table.document(_table.DEVICES)
+    return cast(List[Dict[str, str]], _table.document(_table.DEVICES))
 
 
 @atexit.register

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any, NamedTuple, Tuple
+from typing import Any, List, NamedTuple, Tuple
 
 
 class Layout(NamedTuple):
@@ -45,6 +45,8 @@ def layout(thing: Any) -> Layout:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(thing, torch.Tensor):
         return _of_torch(torch, thing)
+    if isinstance(thing, (list, tuple)):
+        raise TypeError("a %s has no memory of its own: register its parts, or transfer them as one list, without lists in it" % type(thing).__name__)
     interface = getattr(thing, "__cuda_array_interface__", None)
     if interface is not None:
         return _of_interface(thing, interface, True)
@@ -73,7 +75,7 @@ def runs(of: Layout) -> Runs:
     dimensions = [(n, s) for n, s in zip(of.shape, of.strides) if n > 1]
     while dimensions and dimensions[-1][1] == run:
         run *= dimensions.pop()[0]
-    merged = []  # from the inside out
+    merged: List[Tuple[int, int]] = []  # from the inside out
     for n, s in reversed(dimensions):
         if merged and merged[-1][1] * merged[-1][0] == s:
             merged[-1] = (merged[-1][0] * n, merged[-1][1])
@@ -90,12 +92,19 @@ def runs(of: Layout) -> Runs:
 def check_target(of: Layout) -> None:
     """Raises BufferError unless every element can be written, each at a place of its own."""
     if of.readonly:
-        raise BufferError("this %s is read-only: it cannot be the target of a transfer" % type(of.owner).__name__)
+        raise BufferError("this %s is read-only: it cannot be the target of a transfer" % _kind(of))
     if any(s == 0 and n > 1 for n, s in zip(of.shape, of.strides)):
-        raise BufferError("elements of this %s share memory (a stride is 0): it cannot be the target of a transfer" % type(of.owner).__name__)
+        raise BufferError("elements of this %s share memory (a stride is 0): it cannot be the target of a transfer" % _kind(of))
+
+
+def _kind(of: Layout) -> str:
+    """The name of an object's type."""
+    return type(of.owner.obj if isinstance(of.owner, memoryview) else of.owner).__name__
 
 
 def _of_torch(torch: Any, tensor: Any) -> Layout:
+    if getattr(tensor, "is_nested", False):
+        raise TypeError("a nested tensor has one piece of memory for each of its parts: transfer the list of unbind()")
     if tensor.layout != torch.strided:
         raise TypeError("a tensor of layout %s: only strided ones have one piece of memory; take its parts, as values()" % tensor.layout)
     if tensor.is_conj() or tensor.is_neg():
@@ -115,11 +124,14 @@ def _of_torch(torch: Any, tensor: Any) -> Layout:
     )
 
 
+_OBJECTS = "an array of Python objects holds addresses, which mean nothing to a peer"
+
+
 def _of_interface(thing: Any, interface: Any, device: bool) -> Layout:
     typestr = interface["typestr"]
-    if typestr[1] == "O":
-        raise TypeError("an array of Python objects holds addresses, which mean nothing to a peer")
-    size = int(typestr[2:])
+    if typestr[1] == "O" or getattr(getattr(thing, "dtype", None), "hasobject", False):
+        raise TypeError(_OBJECTS)
+    size = int(typestr[2:].split("[")[0])  # of times a unit follows
     if typestr[1] == "U":
         size *= 4
     shape = tuple(interface["shape"])
@@ -166,6 +178,8 @@ def _of_buffer(view: memoryview) -> Layout:
     """The view stays the owner: while it lives the object cannot be resized or closed."""
     if view.suboffsets:
         raise TypeError("a buffer of pointers (with suboffsets) has no piece of memory of its own")
+    if "O" in view.format:
+        raise TypeError(_OBJECTS)
     buffer = _PyBuffer()
     # Reads the address, which memoryview does not tell; the view itself goes on holding the buffer.
     ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(view), ctypes.byref(buffer), _STRIDED_READ_ONLY)

@@ -50,7 +50,8 @@ class MemoryPieces(_Pieces):
             if isinstance(part, MemoryPieces):
                 yield from part.regions()
             else:
-                yield getattr(part, "region", part)  # a slice's, or itself
+                region: Any = getattr(part, "region", part)  # a slice's, or itself
+                yield region
 
     @staticmethod
     def of(parts: Sequence[Union[MemoryRegion, MemorySlice, MemoryPieces]]) -> MemoryPieces:
@@ -118,6 +119,8 @@ class RemotePieces(_Pieces):
 
 def numbers(indices: Any) -> Tuple[int, int, Any]:
     """Address and length of an array of int64 with these numbers, and what keeps it alive."""
+    if isinstance(indices, int):
+        raise TypeError("indices are many: [%d] is one" % indices)
     if not isinstance(indices, (list, tuple, range)):
         of = _memory.layout(indices)
         if of.device:

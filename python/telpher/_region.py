@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from typing import TYPE_CHECKING, Any, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, cast
 
 from . import _memory, _pieces, _table
+from ._arguments import whole
 from ._errors import Closed
 from ._table import calls
 from ._values import RemoteMemory, access_code, as_range
@@ -47,7 +48,7 @@ class DeviceView:
 
     __slots__ = ("region", "_owner", "__cuda_array_interface__", "__weakref__")
 
-    def __init__(self, region: MemoryRegion, interface: dict):
+    def __init__(self, region: MemoryRegion, interface: Dict[str, Any]):
         self.region = region
         self._owner = region._owner  # which a closed region lets go
         self.__cuda_array_interface__ = interface
@@ -67,6 +68,8 @@ class MemoryRegion:
         "nbytes", "address", "access", "endpoint", "__weakref__",
     )
 
+    nbytes: int
+    address: int
     offset = 0
     """As of the slice that is all of it."""
 
@@ -74,7 +77,7 @@ class MemoryRegion:
         self._owner = owner
         self._handle = handle
         self._readonly = readonly
-        self._exported: Optional[weakref.ref] = None  # what arrays over its bytes hold
+        self._exported: Optional[weakref.ref[Any]] = None  # what arrays over its bytes hold
         self.endpoint = endpoint
         self.access = access
         out = ctypes.create_string_buffer(64)
@@ -124,7 +127,7 @@ class MemoryRegion:
 
     def strided(self, block_nbytes: int, stride: int, count: int, *, base: int = 0) -> _pieces.MemoryPieces:
         """Equal blocks at equal distances: ``stride`` bytes from the start of one to the start of the next."""
-        numbers = (ctypes.c_int64 * 2)(count, stride)
+        numbers = (ctypes.c_int64 * 2)(whole(count), whole(stride))
         sizes = ctypes.addressof(numbers)
         request = _table.SEXTUPLE.pack(self._handle, base, block_nbytes, 1, sizes, sizes + 8)
         return _pieces.MemoryPieces(_table.checked(calls.localStrided(request)), self)
@@ -139,7 +142,7 @@ class MemoryRegion:
             raise BufferError("memory of %s has no bytes on the host: use copy_out, or device_view and torch() on the device" % self.device)
         exporter = self._export()
         if exporter is None:
-            exporter = (ctypes.c_ubyte * self.nbytes).from_address(self.address)
+            exporter = cast(Any, ctypes.c_ubyte * self.nbytes).from_address(self.address)
             exporter.region = self  # arrays keep the region alive,
             exporter.owner = self._owner  # and the memory, which a closed region lets go
             self._exported = weakref.ref(exporter)
@@ -153,7 +156,7 @@ class MemoryRegion:
         self._check_open()
         if self._device is None:
             raise BufferError("this %r is host memory: use view, numpy() or torch()" % self)
-        exporter = self._export()
+        exporter: Optional[DeviceView] = self._export()
         if exporter is None:
             exporter = DeviceView(self, {
                 "shape": (self.nbytes,), "typestr": "|u1", "data": (self.address, self._readonly), "version": 3, "stream": None,
@@ -262,7 +265,7 @@ class MemoryRegion:
 def _flat(thing: Any) -> _memory.Layout:
     of = _memory.layout(thing)
     if of.device or _memory.runs(of).shape:
-        raise ValueError("copy_in and copy_out take contiguous host memory")
+        raise ValueError("copy_in and copy_out take contiguous host memory: make it so, or use a transfer, which takes any")
     return of
 
 

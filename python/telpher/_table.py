@@ -7,9 +7,10 @@ import ctypes
 import os
 import struct
 import threading
-from typing import Any, Callable, Deque, List, Optional
+from typing import Any, Callable, Deque, Dict, List, Optional
 
 from . import _jvm, _signals
+from ._arguments import nanoseconds, whole
 from ._errors import Ended, ForkedError, InternalError, JvmError, decode
 
 VERSION = 4
@@ -19,16 +20,30 @@ DONE = 1 << 62
 SLICE = 50_000_000
 """Nanoseconds of one foreign call that waits: as long as Ctrl-C may take."""
 
+
+class _Layout(struct.Struct):
+    """A request that has numbers of the caller's: where one does not fit, it is said which."""
+
+    def pack(self, *values: Any) -> bytes:
+        """As that of any Struct. Raises TypeError or ValueError."""
+        try:
+            return super().pack(*values)
+        except struct.error:
+            for value in values:
+                whole(value)
+            raise
+
+
 # Requests, in the order of the methods of the Java classes *Calls.
 ONE_SIDED = struct.Struct("<4q48s")  # connection, region, offset, length, a peer's descriptor
 MESSAGE = struct.Struct("<5q")  # connection, region, offset, length, tag
-TRANSFER = struct.Struct("<13q")  # see TransferCalls.transfer; a descriptor follows
+TRANSFER = _Layout("<13q")  # see TransferCalls.transfer; a descriptor follows
 PAIR = struct.Struct("<2q")
 TRIPLE = struct.Struct("<3q")
-QUADRUPLE = struct.Struct("<4q")
-QUINTUPLE = struct.Struct("<5q")
-SEXTUPLE = struct.Struct("<6q")
-SEPTUPLE = struct.Struct("<7q")
+QUADRUPLE = _Layout("<4q")
+QUINTUPLE = _Layout("<5q")
+SEXTUPLE = _Layout("<6q")
+SEPTUPLE = _Layout("<7q")
 NO_REMOTE = bytes(48)
 
 # Kinds of texts.
@@ -141,11 +156,12 @@ def text(kind: int, handle: int = 0) -> bytes:
         size = length
 
 
-def document(kind: int, handle: int = 0) -> Any:
+def document(kind: int, handle: int = 0) -> Dict[str, Any]:
     """A text that is JSON."""
     import json
 
-    return json.loads(text(kind, handle))
+    found: Dict[str, Any] = json.loads(text(kind, handle))
+    return found
 
 
 def log() -> Any:
@@ -205,7 +221,7 @@ def in_slices(seconds: Optional[float], call: Callable[[int], int]) -> int:
             word = call(SLICE)
             if word:
                 return word
-    end = time.monotonic_ns() + max(0, int(seconds * 1e9))
+    end = time.monotonic_ns() + nanoseconds(seconds, "timeout")
     while True:
         left = end - time.monotonic_ns()
         word = call(min(SLICE, max(left, 0)))

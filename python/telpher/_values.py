@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import struct
-from typing import Any, Tuple, Union
+from typing import TYPE_CHECKING, Any, Tuple, Union
 
 from . import _table
+from ._arguments import as_bytes, as_secret, as_text, whole
 from ._table import calls
+
+if TYPE_CHECKING:
+    from ._pieces import RemotePieces
 
 ACCESS = ("none", "r", "w", "rw")
 
@@ -26,8 +31,8 @@ def as_range(part: Any, size: int) -> Tuple[int, int]:
         raise TypeError("memory is sliced by ranges of bytes: memory[start:stop]")
     if part.step not in (None, 1):
         raise ValueError("memory[%s:%s:%s]: for distances use blocks() or strided()" % (part.start, part.stop, part.step))
-    start = 0 if part.start is None else part.start.__index__()
-    stop = size if part.stop is None else part.stop.__index__()
+    start = 0 if part.start is None else operator.index(part.start)
+    stop = size if part.stop is None else operator.index(part.stop)
     start += size if start < 0 else 0
     stop += size if stop < 0 else 0
     if not 0 <= start <= stop <= size:
@@ -52,15 +57,18 @@ class EndpointAddress:
             import base64
 
             code = stripped[len(self._PREFIX) :]
-            data = base64.urlsafe_b64decode(code + "=" * (-len(code) % 4))
-        self._data = bytes(data)
+            try:
+                data = base64.b64decode(code + "=" * (-len(code) % 4), b"-_", validate=True)
+            except ValueError as e:
+                raise ValueError("this endpoint address has been changed: %s" % e) from None
+        self._data = as_bytes(data, "an endpoint address")
 
     @staticmethod
     def of(host: str, port: int, secret: Union[bytes, str]) -> EndpointAddress:
         """An address of which only a host (name or literal), a TCP port and the secret (16 to 64 bytes) are known."""
         _table.start()
-        name = host.encode()
-        key = secret.encode() if isinstance(secret, str) else bytes(secret)
+        name = as_text(host, "host")
+        key = as_secret(secret)
         buffer = ctypes.create_string_buffer(4096)
         length = _table.checked(
             calls.addressOf(
@@ -110,11 +118,12 @@ class RemoteMemory:
     """
 
     __slots__ = ("_data", "nbytes")
+    nbytes: int
     SIZE = 48
     _LAYOUT = struct.Struct("<qiiqqqB7x")
 
     def __init__(self, data: bytes):
-        data = bytes(data)
+        data = as_bytes(data, "a descriptor of memory")
         if len(data) != self.SIZE:
             raise ValueError("a descriptor of memory has 48 bytes, these are %d" % len(data))
         *_, offset, self.nbytes, access = self._LAYOUT.unpack(data)
@@ -132,13 +141,13 @@ class RemoteMemory:
         incarnation, region, generation, key, offset, _, access = self._LAYOUT.unpack(self._data)
         return RemoteMemory(self._LAYOUT.pack(incarnation, region, generation, key, offset + start, length, access))
 
-    def blocks(self, indices: Any, block_nbytes: int, *, base: int = 0) -> Any:
+    def blocks(self, indices: Any, block_nbytes: int, *, base: int = 0) -> RemotePieces:
         """Equal blocks by their numbers, as ``MemoryRegion.blocks``: the remote side of a paged transfer (``RemotePieces``)."""
         from ._pieces import RemotePieces
 
         return RemotePieces.blocks(self, indices, block_nbytes, base)
 
-    def strided(self, block_nbytes: int, stride: int, count: int, *, base: int = 0) -> Any:
+    def strided(self, block_nbytes: int, stride: int, count: int, *, base: int = 0) -> RemotePieces:
         """Equal blocks at equal distances (``RemotePieces``)."""
         from ._pieces import RemotePieces
 
@@ -177,9 +186,9 @@ class CounterUpdate:
     def __init__(self, memory: RemoteMemory, kind: str, value: int):
         if kind not in ("add", "set"):
             raise ValueError("a counter update of kind %r: write 'add' or 'set'" % (kind,))
-        if not -(1 << 63) <= value < 1 << 63:
-            raise ValueError("a counter has 64 bits with a sign: %d" % value)
-        self.memory, self.kind, self.value = memory, kind, value
+        if not isinstance(memory, RemoteMemory):
+            raise TypeError("a counter is 8 bytes of a peer's memory, a RemoteMemory, not %s" % type(memory).__name__)
+        self.memory, self.kind, self.value = memory, kind, whole(value)
 
     def __repr__(self) -> str:
         return "CounterUpdate(%r, %r, %d)" % (self.memory, self.kind, self.value)

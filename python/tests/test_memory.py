@@ -114,8 +114,25 @@ def test_views_of_a_registered_array_need_no_registration(tcp_pair):
     region.close()
 
 
+@pytest.mark.parametrize("source", [
+    np.array(7, "i2"), np.float32(1.5), np.array([True, False]), np.array([1 + 2j]), np.array([1], ">i4"), np.array(["ab"]), np.array([b"ab"]),
+    np.array(["2020-01-01"], "M8[D]"), np.array([5], "m8[25s]"), np.array([(1, 2.0), (3, 4.0)], [("a", "i4"), ("b", "f8")]), np.zeros(2, "V7"),
+    np.array([(1, 2.0), (3, 4.0)], [("a", "i4"), ("b", "f8")])["b"], np.arange(6, dtype="u1")[::-2], memoryview(bytearray(range(9)))[::-3], ctypes.c_int(5), b"bytes",
+], ids=lambda source: getattr(getattr(source, "dtype", None), "str", type(source).__name__))
+def test_every_kind_of_element(tcp_pair, source):
+    wanted = source.tobytes() if hasattr(source, "tobytes") else bytes(source)
+    target = bytearray(len(wanted))
+    moved(tcp_pair, source, target)
+    assert target == wanted
+
+
 def test_lists_of_arrays(tcp_pair):
-    parts = [np.full(5, i, "i2") for i in range(10)] + [b"tail", np.arange(12, dtype="u1").reshape(3, 4).T]
+    for nothing in ([], [np.zeros(0)], np.zeros((0, 4)), b""):
+        with pytest.raises(ValueError, match="without bytes"):
+            tcp_pair.ab.send(nothing)
+    with pytest.raises(TypeError, match="without lists in it"):
+        tcp_pair.ab.send([[b"a"]])
+    parts = [np.full(5, i, "i2") for i in range(10)] + [np.zeros(0), b"tail", np.arange(12, dtype="u1").reshape(3, 4).T]
     target = np.zeros(10 * 10 + 4 + 12, "u1")
     moved(tcp_pair, parts, target)
     assert target.tobytes() == b"".join(p if isinstance(p, bytes) else p.tobytes() for p in parts)
@@ -187,8 +204,31 @@ def test_read_only_and_shared_elements_are_no_targets(tcp_pair):
         tcp_pair.ba.receive(expanded)
 
 
+class Suboffsets(ctypes.Structure):
+    """A Py_buffer of pointers to rows, as some image libraries have."""
+
+    _fields_ = [
+        ("buf", ctypes.c_void_p), ("obj", ctypes.c_void_p), ("len", ctypes.c_ssize_t), ("itemsize", ctypes.c_ssize_t), ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int), ("format", ctypes.c_char_p), ("shape", ctypes.POINTER(ctypes.c_ssize_t)), ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("suboffsets", ctypes.POINTER(ctypes.c_ssize_t)), ("internal", ctypes.c_void_p),
+    ]
+
+
+def rows_by_pointers():
+    rows = (ctypes.c_void_p * 2)(*[ctypes.addressof(ctypes.create_string_buffer(4)) for _ in range(2)])
+    pair = ctypes.c_ssize_t * 2
+    buffer = Suboffsets(ctypes.addressof(rows), None, 8, 1, 0, 2, b"B", pair(2, 4), pair(8, 1), pair(0, -1), None)
+    make = ctypes.pythonapi.PyMemoryView_FromBuffer
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.POINTER(Suboffsets)]
+    return make(ctypes.byref(buffer))
+
+
 def test_what_has_no_memory_is_refused(tcp_pair):
-    for thing, match in ((object(), "buffer protocol"), ("text", "str"), (np.array([object()]), "Python objects"), (7, "int")):
+    inside = np.array([(1, object())], [("a", "i4"), ("b", "O")])
+    for thing, match in (
+        (object(), "buffer protocol"), ("text", "str"), (7, "int"), (None, "NoneType"), ([b"a"], "list has no memory .* parts"), (rows_by_pointers(), "suboffsets"),
+        *((objects, "Python objects") for objects in (np.array([object()]), inside, inside["b"], memoryview(np.array([object()])))),
+    ):
         with pytest.raises(TypeError, match=match):
             tcp_pair.a.register(thing)
     with pytest.raises(ValueError, match="without bytes"):
@@ -223,6 +263,17 @@ def test_torch(tcp_pair):
     target = torch.zeros(12, 5)
     moved(tcp_pair, weights.T, target)
     assert torch.equal(target, weights.detach().T)
+    for source in (
+        torch.tensor(1.5), torch.tensor([True, False]), torch.tensor([1 + 2j, 3 - 4j]), torch.tensor([1 + 2j, 3 - 4j]).imag, torch.nn.Parameter(torch.ones(3)),
+        torch.arange(12).reshape(3, 4)[:, 1:3].T, torch.ones(2, 3).expand(4, 2, 3), torch.arange(5, dtype=torch.int16).flip(0), torch.tensor([1 + 2j]).conj().resolve_conj(),
+    ):
+        target = torch.zeros(source.shape, dtype=source.dtype)
+        moved(tcp_pair, source, target)
+        assert torch.equal(target, source.detach())
+    grown = torch.zeros(4, requires_grad=True)  # as under no_grad
+    moved(tcp_pair, torch.ones(4), grown)
+    assert grown.requires_grad and grown.sum() == 4
+    target = torch.zeros(12, 5)
     half = torch.zeros(10, dtype=torch.bfloat16)
     moved(tcp_pair, torch.ones(10, dtype=torch.bfloat16), half)
     assert half.sum() == 10
@@ -235,8 +286,13 @@ def test_torch(tcp_pair):
     assert target.view(torch.uint8).flatten()[:20].tolist() == list(range(30, 40)) + list(range(10, 20))
     with pytest.raises(TypeError, match="sparse"):
         tcp_pair.a.register(torch.eye(3).to_sparse())
-    with pytest.raises(TypeError, match="meta"):
-        tcp_pair.a.register(torch.zeros(3, device="meta"))
+    for refused, match in (
+        (torch.zeros(3, device="meta"), "meta"), (torch.tensor([1j]).conj(), "resolve_conj"), (torch.eye(3).to_sparse_csr(), "sparse"),
+        (torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "unbind"),
+    ):
+        with pytest.raises(TypeError, match=match):
+            tcp_pair.a.register(refused)
+    assert tcp_pair.a.allocate(8, device=torch.device("cpu")).device is None
     region = tcp_pair.a.allocate(16)
     tensor = region.torch(torch.float32)
     tensor.fill_(1)

@@ -245,6 +245,49 @@ def test_options_and_their_errors(monkeypatch):
         telpher.Endpoint(secret=b"short")
 
 
+@pytest.mark.parametrize("call, error, match", [
+    (lambda a, ab, to: ab.write(b"8 bytes.", to, notification="text"), TypeError, "notification is bytes, not a str: encode"),
+    (lambda a, ab, to: ab.write(b"8 bytes.", to, notification=5), TypeError, "notification is bytes, not int"),
+    (lambda a, ab, to: ab.notify(5), TypeError, "notification is bytes"),
+    (lambda a, ab, to: ab.write(b"8 bytes.", to, deadline="1"), TypeError, "deadline is a number of seconds.*'1'"),
+    (lambda a, ab, to: ab.write(b"8 bytes.", to, deadline=float("nan")), ValueError, "deadline.*nan"),
+    (lambda a, ab, to: ab.write(b"8 bytes.", None), TypeError, "remote side is a RemoteMemory.*not NoneType"),
+    (lambda a, ab, to: ab.write(b"8 bytes.", to, priority="low"), ValueError, "priority 'low'"),
+    (lambda a, ab, to: ab.send(b"8 bytes.", tag="x"), TypeError, "'str'"),
+    (lambda a, ab, to: ab.send(a.allocate(8), tag=1.0), TypeError, "'float'"),
+    (lambda a, ab, to: ab.receive(a.allocate(8), tag=1 << 63), ValueError, "9223372036854775808 does not fit"),
+    (lambda a, ab, to: ab.receive(bytearray(8)).wait(float("nan")), ValueError, "timeout.*nan"),
+    (lambda a, ab, to: ab.lookup(b"name"), TypeError, "name is a str, not bytes"),
+    (lambda a, ab, to: a.accept("1"), TypeError, "timeout is a number of seconds"),
+    (lambda a, ab, to: a.allocate(1e3), TypeError, "'float'"),
+    (lambda a, ab, to: a.allocate(1 << 70), ValueError, "does not fit into 64 bits"),
+    (lambda a, ab, to: a.allocate(8)[0:1.5], TypeError, "'float'"),
+    (lambda a, ab, to: a.allocate(8).strided(1, 1 << 70, 2), ValueError, "does not fit"),
+    (lambda a, ab, to: a.allocate(8).blocks(1, 4), TypeError, r"\[1\] is one"),
+    (lambda a, ab, to: a.publish("name", b"memory"), TypeError, "MemoryRegion or RemoteMemory is published, not bytes"),
+    (lambda a, ab, to: a.connect("telpher1:???"), ValueError, "has been changed"),
+    (lambda a, ab, to: a.connect(5), TypeError, "endpoint address is bytes, not int"),
+    (lambda a, ab, to: telpher.RemoteMemory(48), TypeError, "descriptor of memory is bytes, not int"),
+    (lambda a, ab, to: telpher.CounterUpdate(a.allocate(8), "add", 1), TypeError, "RemoteMemory, not MemoryRegion"),
+    (lambda a, ab, to: telpher.CounterUpdate(to, "add", 1.5), TypeError, "'float'"),
+    (lambda a, ab, to: telpher.CounterUpdate(to, "add", 1 << 63), ValueError, "does not fit"),
+    (lambda a, ab, to: telpher.Endpoint(secret=20), TypeError, "secret is bytes, not int"),
+])
+def test_wrong_arguments_are_named(tcp_pair, call, error, match):
+    target = tcp_pair.b.allocate(8)
+    with pytest.raises(error, match=match):
+        call(tcp_pair.a, tcp_pair.ab, target.remote)
+    assert target.view == bytes(8) and tcp_pair.ba.poll_notification() is None
+
+
+def test_infinite_times(tcp_pair):
+    region = tcp_pair.b.allocate(8)
+    tcp_pair.b.publish("memory", region)
+    remote = tcp_pair.ab.lookup("memory", None)
+    assert remote == tcp_pair.ab.lookup("memory", float("inf"))
+    assert tcp_pair.ab.write(b"8 bytes.", remote, deadline=float("inf")).wait(float("inf")) == 8 and region.view == b"8 bytes."
+
+
 def test_values_travel(pair):
     address = pickle.loads(pickle.dumps(pair.a.address))
     assert address == pair.a.address == telpher.EndpointAddress(address.text)
