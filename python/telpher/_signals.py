@@ -13,7 +13,7 @@ import functools
 import os
 import signal
 import warnings
-from typing import Callable, Dict, Iterator
+from typing import Any, Callable, Dict, Iterator
 
 FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 
@@ -76,8 +76,8 @@ def around_start() -> Iterator[None]:
         yield
         for number in FAULTS:
             _ours[number] = _get(number)
-        faulthandler.enable = _wrap(faulthandler.enable)  # type: ignore[assignment]
-        faulthandler.disable = _wrap(faulthandler.disable)  # type: ignore[assignment]
+        faulthandler.enable = _wrap(faulthandler.enable)
+        faulthandler.disable = _wrap(faulthandler.disable)
     except BaseException:
         for number, action in before.items():
             _set(number, action)
@@ -89,7 +89,7 @@ def around_start() -> Iterator[None]:
             os.environ["_JAVA_SR_SIGNUM"] = variable
 
 
-def _wrap(original: Callable) -> Callable:
+def _wrap(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def wrapper(*args: object, **kwargs: object) -> object:
         try:

@@ -71,13 +71,14 @@ def _device(stream: Any) -> Optional[int]:
 def wait_for_current(holders: Holders) -> None:
     """Waits on the host until what has been launched up to now, and writes or reads the bytes, has ended: for each device on the stream that is
     torch's current one there in this thread, and on the one that an object's own interface names now."""
-    torch = sys.modules.get("torch")
+    torch: Any = sys.modules.get("torch")
     launching = torch is not None and torch.cuda.is_initialized()
     for device, objects in holders.items():
         if launching:
             torch.cuda.current_stream(device).synchronize()
-        for number in {_own_stream(each, torch) for each in objects} - {None}:
-            _synchronise(device, number)
+        for number in {_own_stream(each, torch) for each in objects}:
+            if number is not None:
+                _synchronise(device, number)
 
 
 def _own_stream(thing: Any, torch: Any) -> Optional[int]:

@@ -96,10 +96,11 @@ def make() -> str:
     import tempfile
 
     from . import _jvm
+    from ._errors import JvmError
 
     file = path(_jvm.libjvm(_jvm.find_java()), _jvm.jars(), _jvm.OPTIONS)
     if file is None:
-        raise _jvm.JvmError("there can be no cache here: it needs /proc/cpuinfo, and a home folder or XDG_CACHE_HOME")
+        raise JvmError("there can be no cache here: it needs /proc/cpuinfo, and a home folder or XDG_CACHE_HOME")
     os.makedirs(os.path.dirname(file), exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".aot-", dir=os.path.dirname(file)) as folder:
         made = os.path.join(folder, "aot")
@@ -107,7 +108,7 @@ def make() -> str:
             [sys.executable, "-m", "telpher.aot", "--train"], env=dict(_environment(), TELPHER_JAVA_OPTS=OPTION + made), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300
         )
         if not os.path.exists(made):
-            raise _jvm.JvmError("the JVM has not made a cache:\n%s" % done.stdout)
+            raise JvmError("the JVM has not made a cache:\n%s" % done.stdout)
         os.replace(made, file)
     return file
 
@@ -121,8 +122,8 @@ def train() -> None:
     a, b = telpher.Endpoint(), telpher.Endpoint()
     region = b.allocate(1 << 16)
     b.publish("memory", region)
-    for options in ({}, {"transports": ["tcp"]}):
-        here = telpher.Endpoint(**options)
+    for only in (None, ["tcp"]):
+        here = telpher.Endpoint(transports=only) if only else telpher.Endpoint()
         connection, accepted = here.connect(b.address, 30), b.accept(30)
         source = here.register(bytearray(1 << 16))
         remote = connection.lookup("memory", 30)

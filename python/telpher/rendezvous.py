@@ -37,7 +37,7 @@ def exchange_torch(endpoint: Endpoint, group: Any = None) -> List[EndpointAddres
 def exchange_mpi(endpoint: Endpoint, comm: Any = None) -> List[EndpointAddress]:
     """Every rank's address, by a communicator of mpi4py (None: COMM_WORLD)."""
     if comm is None:
-        from mpi4py import MPI  # type: ignore[import-not-found]
+        from mpi4py import MPI
 
         comm = MPI.COMM_WORLD
     return [EndpointAddress(each) for each in comm.allgather(bytes(endpoint.address))]

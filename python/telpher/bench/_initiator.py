@@ -241,7 +241,10 @@ def row(
     """A line of JSON, as `telpher bench` writes it."""
     samples.sort()
     last = len(samples) - 1
-    quantile = lambda share: samples[min(last, int(share * len(samples)))] / 1e3  # noqa: E731
+
+    def quantile(share: float) -> float:
+        return samples[min(last, int(share * len(samples)))] / 1e3
+
     return {
         "system": "telpher", "version": telpher.__version__, "client": "python", "device": options.device,
         "transport": "tcp" if path == "tcp" else "shm", "path": path, "op": op, "tool": "telpher.bench",

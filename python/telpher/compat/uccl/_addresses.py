@@ -221,7 +221,8 @@ def get_oob_ip() -> str:
         try:
             with socket.socket(family, socket.SOCK_DGRAM) as probe:
                 probe.connect((anywhere, 9))  # sends nothing: only asks the routing table
-                return probe.getsockname()[0]
+                address: str = probe.getsockname()[0]
+                return address
         except OSError:
             pass
     return "127.0.0.1"

@@ -268,7 +268,7 @@ def _open(port: int) -> Tuple[Engine, int]:
     return engine, engine.port
 
 
-def _accept_all(owner: weakref.ref) -> None:
+def _accept_all(owner: weakref.ref[Endpoint]) -> None:
     """Ends with the endpoint, which it does not keep, and with nothing else: a peer that fails is no reason to refuse the others."""
     while True:
         endpoint = owner()
