@@ -227,25 +227,18 @@ final class Direct {
         }
     }
 
-    /// A short copy of one range, and counts it.
+    /// A short copy of one range, which the caller counts.
     ///
     /// @return `DONE` or a reason, [#NO_WINDOW], [#NOT_OPEN]
     int copy(
+            PeerRegion slot,
             Operation.Kind kind,
             RegionImpl local,
             long localOffset,
             RemoteMemory remote,
             long remoteOffset,
             long length) {
-        PeerRegion slot = slot(remote);
-        if (slot == null) {
-            return whyNot(remote);
-        }
-        int result = copy(slot, kind, local, localOffset, remote, remoteOffset, length, ALWAYS);
-        if (result == Connection.DONE) {
-            slot.count(kind, length);
-        }
-        return result;
+        return copy(slot, kind, local, localOffset, remote, remoteOffset, length, ALWAYS);
     }
 
     static int reason(int status) {

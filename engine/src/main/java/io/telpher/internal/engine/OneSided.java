@@ -84,9 +84,15 @@ final class OneSided {
         if (!region.enter()) {
             return Connection.STALE;
         }
+        PeerRegion slot;
         int result;
         try {
-            result = windows.copy(kind, region, localOffset, remote, remoteOffset, length);
+            slot = windows.slot(remote);
+            result =
+                    slot == null
+                            ? windows.whyNot(remote)
+                            : windows.copy(
+                                    slot, kind, region, localOffset, remote, remoteOffset, length);
         } finally {
             region.exit();
         }
@@ -98,10 +104,10 @@ final class OneSided {
             connection.afterwards();
         }
         if (connection.isOver()) {
-            if (result == Connection.DONE) {
-                windows.uncount(kind, remote, length);
-            }
             return connection.reasonOver(); // no DONE after the peer was found to be lost
+        }
+        if (result == Connection.DONE && slot != null) {
+            slot.count(kind, length);
         }
         return result;
     }
