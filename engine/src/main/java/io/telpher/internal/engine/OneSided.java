@@ -75,7 +75,7 @@ final class OneSided {
             long remoteOffset,
             long length) {
         Direct windows = links.current();
-        if (windows == null) {
+        if (windows == null || windows.queued != null) { // a NIC copies in the background
             return NOT_NOW;
         }
         if (remote.incarnation() != peer) {

@@ -67,8 +67,10 @@ final class WorkJob extends DeviceQueues.Job {
         end = WorkQueue.End.DONE;
         direct = stripes[0].direct;
         why = null;
-        stopped = false;
-        cutOff = false;
+        if (stopped || cutOff) { // a volatile write is a fence
+            stopped = false;
+            cutOff = false;
+        }
     }
 
     /// @return whether a link leads the same way as one that carries the operation
