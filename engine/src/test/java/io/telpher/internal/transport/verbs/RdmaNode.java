@@ -10,7 +10,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.regex.Pattern;
+import java.util.stream.Stream;
 
 /// A node of the machine of `scripts/rdma-vm`, for tests that play two hosts in it: a process sees
 /// the devices of one node alone. The nodes share the kernel's first network namespace, since
@@ -24,8 +24,6 @@ public final class RdmaNode {
     private static final String OTHERS = "rxe10,rxe20";
     private static final int TRIES = 5;
     private static final Duration LIMIT = Duration.ofSeconds(30);
-
-    private static final Pattern PID = Pattern.compile("\\bpid (\\d+)");
 
     private static boolean warm;
 
@@ -67,9 +65,16 @@ public final class RdmaNode {
         }
     }
 
-    /// @param kind of the kernel's objects: qp, cq, mr, pd
-    /// @return the processes that have some, as `rdma resource` says
-    public static List<Long> holders(String kind) throws IOException, InterruptedException {
+    /// @return queue pairs and registrations of any process, as `rdma resource` has them; the
+    ///     kernel's own are of another type
+    public static List<String> left() throws IOException, InterruptedException {
+        return Stream.concat(
+                        resources("qp").filter(line -> line.contains("type RC")),
+                        resources("mr").filter(line -> line.contains("mrn")))
+                .toList();
+    }
+
+    private static Stream<String> resources(String kind) throws IOException, InterruptedException {
         Process process =
                 new ProcessBuilder("rdma", "resource", "show", kind)
                         .redirectErrorStream(true)
@@ -78,7 +83,7 @@ public final class RdmaNode {
         if (process.waitFor() != 0) {
             throw new IOException("rdma resource: " + said);
         }
-        return PID.matcher(said).results().map(found -> Long.valueOf(found.group(1))).toList();
+        return said.lines();
     }
 
     /// The system's library with the devices of this process's node.

@@ -18,7 +18,7 @@ import java.util.concurrent.CompletableFuture;
 /// figures.
 final class VerbsRailsRate {
     private static final Duration LIMIT = Duration.ofSeconds(120);
-    private static final int BYTES = 16 << 20;
+    private static final int BYTES = 8 << 20;
     private static final int ROUNDS = 5;
 
     private static final EndpointOptions OPTIONS =
