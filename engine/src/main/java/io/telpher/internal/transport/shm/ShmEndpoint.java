@@ -224,73 +224,72 @@ final class ShmEndpoint implements TransportEndpoint {
     /// Decides how a peer may reach a region. Called under [#exports()], so that the region cannot
     /// be closed before its descriptor has been sent.
     ///
-    /// @param paths what the peer wants, bits of [RegionExchange]
-    RegionExchange.Export export(int index, int generation, long key, int paths, ShmLink link) {
+    /// @param paths what the peer wants, bits of [RegionMessage]
+    RegionMessage.Answer export(int index, int generation, long key, int paths, ShmLink link) {
         LocalRegion region = closed ? null : context.region(index, generation, key);
         if (region == null || !entries.isOpen(index, generation)) {
             boolean wrongKey = region == null && !closed && context.isOpen(index, generation);
-            return RegionExchange.Export.refusal(
-                    wrongKey ? RegionExchange.Status.DENIED : RegionExchange.Status.STALE);
+            return RegionMessage.Answer.only(
+                    wrongKey ? RegionMessage.Status.DENIED : RegionMessage.Status.STALE);
         }
         Access access = region.access();
         if (!access.canRead() && !access.canWrite()) {
-            return RegionExchange.Export.refusal(RegionExchange.Status.DENIED);
+            return RegionMessage.Answer.only(RegionMessage.Status.DENIED);
         }
         if (region.deviceMemory() != null) {
             return exportGpu(region, paths, link);
         }
         MemorySegment segment = region.segment();
-        boolean mapped = (paths & RegionExchange.MAPPED) != 0 && allows("mapped");
+        boolean mapped = (paths & RegionMessage.MAPPED) != 0 && allows("mapped");
         if (mapped && region.memfd() >= 0) {
-            return new RegionExchange.Export(
-                    RegionExchange.Status.OK,
-                    RegionExchange.MAPPED,
+            return new RegionMessage.Answer(
+                    RegionMessage.Status.OK,
+                    RegionMessage.MAPPED,
                     access,
                     segment.byteSize(),
                     0,
                     new int[] {region.memfd()},
                     new byte[0]);
         }
-        if ((paths & RegionExchange.CMA) != 0 && allows("cma") && segment.isNative()) {
+        if ((paths & RegionMessage.CMA) != 0 && allows("cma") && segment.isNative()) {
             link.borrow(index, generation);
-            return new RegionExchange.Export(
-                    RegionExchange.Status.OK,
-                    RegionExchange.CMA,
+            return new RegionMessage.Answer(
+                    RegionMessage.Status.OK,
+                    RegionMessage.CMA,
                     access,
                     segment.byteSize(),
                     segment.address(),
                     new int[0],
                     new byte[0]);
         }
-        return RegionExchange.Export.refusal(RegionExchange.Status.NO_PATH);
+        return RegionMessage.Answer.only(RegionMessage.Status.NO_PATH);
     }
 
     /// What was made ready when the region was opened: nothing here may wait for a driver.
-    private RegionExchange.Export exportGpu(LocalRegion region, int paths, ShmLink link) {
+    private RegionMessage.Answer exportGpu(LocalRegion region, int paths, ShmLink link) {
         long announcement = HazardPage.announcement(region.index(), region.generation());
         GpuExport kept = gpuExports.get(announcement);
         Gpu.Export export = kept == null ? null : kept.given();
-        boolean tails = (paths & RegionExchange.KNOWS_TAILS) != 0;
+        boolean tails = (paths & RegionMessage.KNOWS_TAILS) != 0;
         int path =
                 export == null || (export.descriptors().length > 1 && !tails)
                         ? 0
-                        : export.way() == Gpu.WAY_IPC ? RegionExchange.IPC : RegionExchange.CUMEM;
+                        : export.way() == Gpu.WAY_IPC ? RegionMessage.IPC : RegionMessage.CUMEM;
         if (export == null || (paths & path) == 0) {
-            boolean understands = (paths & (RegionExchange.GPU | RegionExchange.KNOWS_GPUS)) != 0;
+            boolean understands = (paths & (RegionMessage.GPU | RegionMessage.KNOWS_GPUS)) != 0;
             return understands
-                    ? RegionExchange.Export.refusal(
-                            RegionExchange.Status.DEVICE,
-                            tails && kept != null ? kept.reason() : "")
-                    : RegionExchange.Export.refusal(RegionExchange.Status.NO_PATH);
+                    ? RegionMessage.Answer.refusal(
+                            RegionMessage.Status.DEVICE, tails && kept != null ? kept.reason() : "")
+                    : RegionMessage.Answer.only(RegionMessage.Status.NO_PATH);
         }
         link.imported(announcement);
-        if (!region.mayLinger() || path == RegionExchange.IPC) {
+        if (!region.mayLinger() || path == RegionMessage.IPC) {
             link.borrow(region.index(), region.generation());
         }
         boolean through = tails && !allows(GpuWindow.path(export.way()));
-        return new RegionExchange.Export(
-                RegionExchange.Status.OK,
-                through ? path | RegionExchange.THROUGH : path,
+        return new RegionMessage.Answer(
+                RegionMessage.Status.OK,
+                through ? path | RegionMessage.THROUGH : path,
                 region.access(),
                 region.size(),
                 0,

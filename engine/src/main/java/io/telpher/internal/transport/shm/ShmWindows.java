@@ -129,8 +129,8 @@ final class ShmWindows implements Windows {
             return add(inside);
         }
         int paths =
-                (noMapped == null ? RegionExchange.MAPPED : 0)
-                        | (noCma == null ? RegionExchange.CMA : 0);
+                (noMapped == null ? RegionMessage.MAPPED : 0)
+                        | (noCma == null ? RegionMessage.CMA : 0);
         try {
             return add(ask(memory, paths | gpuPaths(false), deadline));
         } catch (OnDevice e) {
@@ -138,11 +138,11 @@ final class ShmWindows implements Windows {
             return add(askForGpu(memory, deadline));
         } catch (TelpherException.NativeFailure e) {
             // The mapping failed, for want of address space or of map entries.
-            if ((paths & RegionExchange.CMA) == 0) {
+            if ((paths & RegionMessage.CMA) == 0) {
                 throw new TelpherException.Unsupported(link.text() + ": " + e.getMessage());
             }
             try {
-                return add(ask(memory, RegionExchange.CMA, deadline));
+                return add(ask(memory, RegionMessage.CMA, deadline));
             } catch (OnDevice onDevice) {
                 throw new TelpherException.Unsupported(link.text() + ": " + e.getMessage());
             }
@@ -181,13 +181,13 @@ final class ShmWindows implements Windows {
             throw refusal(
                     memory,
                     owner.isOpen(memory.region(), memory.generation())
-                            ? RegionExchange.Status.DENIED
-                            : RegionExchange.Status.STALE,
+                            ? RegionMessage.Status.DENIED
+                            : RegionMessage.Status.STALE,
                     "");
         }
         Access access = region.access();
         if (!access.canRead() && !access.canWrite()) {
-            throw refusal(memory, RegionExchange.Status.DENIED, "");
+            throw refusal(memory, RegionMessage.Status.DENIED, "");
         }
         DeviceMemory device = region.deviceMemory();
         if (!goesInside(owner, region)) {
@@ -210,21 +210,21 @@ final class ShmWindows implements Windows {
     }
 
     /// @param load whether the driver may be loaded to find out
-    /// @return the ways to memory of GPUs that this side can go, bits of [RegionExchange]
+    /// @return the ways to memory of GPUs that this side can go, bits of [RegionMessage]
     private int gpuPaths(boolean load) {
         askedForGpus = true;
         boolean any = load ? !Runtimes.devices().isEmpty() : Runtimes.isOpen();
-        int understood = RegionExchange.KNOWS_GPUS | RegionExchange.KNOWS_TAILS;
+        int understood = RegionMessage.KNOWS_GPUS | RegionMessage.KNOWS_TAILS;
         return !any
                 ? understood
                 : understood
-                        | (endpoint.allowsGpu("cuda-cumem") ? RegionExchange.CUMEM : 0)
-                        | (endpoint.allowsGpu("cuda-ipc") ? RegionExchange.IPC : 0);
+                        | (endpoint.allowsGpu("cuda-cumem") ? RegionMessage.CUMEM : 0)
+                        | (endpoint.allowsGpu("cuda-ipc") ? RegionMessage.IPC : 0);
     }
 
     private ShmWindow askForGpu(RemoteMemory memory, Deadline deadline) {
         int paths = gpuPaths(true);
-        if ((paths & RegionExchange.GPU) == 0) {
+        if ((paths & RegionMessage.GPU) == 0) {
             throw new TelpherException.Unsupported(
                     "%s is memory of a GPU: %s".formatted(memory, Runtimes.describe()));
         }
@@ -236,11 +236,11 @@ final class ShmWindows implements Windows {
         }
     }
 
-    private ShmWindow importGpu(RemoteMemory memory, RegionExchange.Answer answer) {
+    private ShmWindow importGpu(RemoteMemory memory, RegionMessage.Answer answer) {
         ExportRecord record = ExportRecord.ofBytes(answer.tail());
         if (record == null
                 || record.size() != answer.size()
-                || (record.way() == Gpu.WAY_IPC) != ((answer.path() & RegionExchange.IPC) != 0)) {
+                || (record.way() == Gpu.WAY_IPC) != ((answer.path() & RegionMessage.IPC) != 0)) {
             throw new TelpherException.ProtocolViolation(
                     link.text() + ": a record of device memory that makes no sense");
         }
@@ -249,37 +249,37 @@ final class ShmWindows implements Windows {
                 link,
                 memory,
                 answer.access(),
-                (answer.path() & RegionExchange.THROUGH) != 0,
+                (answer.path() & RegionMessage.THROUGH) != 0,
                 record,
                 answer.descriptors());
     }
 
     /// Asks the owner over the socket and does what it answers, if that was asked for.
     private ShmWindow ask(RemoteMemory memory, int paths, Deadline deadline) {
-        RegionExchange.Answer answer = link.exchange().ask(memory, paths, deadline);
+        RegionMessage.Answer answer = link.exchange().ask(memory, paths, deadline);
         boolean given = false;
         try {
-            if (answer.status() == RegionExchange.Status.DEVICE
-                    && (paths & RegionExchange.GPU) == 0) {
+            if (answer.status() == RegionMessage.Status.DEVICE
+                    && (paths & RegionMessage.GPU) == 0) {
                 throw new OnDevice();
             }
-            if (answer.status() != RegionExchange.Status.OK) {
+            if (answer.status() != RegionMessage.Status.OK) {
                 throw refusal(memory, answer.status(), answer.reason());
             }
             if (answer.size() < 0) {
                 throw new TelpherException.ProtocolViolation(
                         link.text() + ": a region of " + answer.size() + " bytes");
             }
-            if (answer.path() == RegionExchange.MAPPED && (paths & RegionExchange.MAPPED) != 0) {
+            if (answer.path() == RegionMessage.MAPPED && (paths & RegionMessage.MAPPED) != 0) {
                 return map(memory, answer, deadline);
             }
-            int gpuPath = answer.path() & RegionExchange.GPU;
+            int gpuPath = answer.path() & RegionMessage.GPU;
             if (gpuPath != 0 && (paths & gpuPath) == gpuPath) {
                 ShmWindow window = importGpu(memory, answer);
                 given = true;
                 return window;
             }
-            if (answer.path() == RegionExchange.CMA && (paths & RegionExchange.CMA) != 0) {
+            if (answer.path() == RegionMessage.CMA && (paths & RegionMessage.CMA) != 0) {
                 return new CmaWindow(
                         this,
                         link,
@@ -300,7 +300,7 @@ final class ShmWindows implements Windows {
 
     /// Maps the owner's file and makes the page tables, as far as the deadline allows: the first
     /// copy then runs at the speed of all others.
-    private ShmWindow map(RemoteMemory memory, RegionExchange.Answer answer, Deadline deadline) {
+    private ShmWindow map(RemoteMemory memory, RegionMessage.Answer answer, Deadline deadline) {
         Access access = answer.access();
         int protection = Memory.PROT_READ | (access.canWrite() ? Memory.PROT_WRITE : 0);
         int advice = access.canWrite() ? Memory.MADV_POPULATE_WRITE : Memory.MADV_POPULATE_READ;
@@ -325,7 +325,7 @@ final class ShmWindows implements Windows {
     /// @param reason as the owner says, or empty
     /// @return what a refusal means to the program
     private TelpherException refusal(
-            RemoteMemory memory, RegionExchange.Status status, String reason) {
+            RemoteMemory memory, RegionMessage.Status status, String reason) {
         return switch (status) {
             case STALE -> new TelpherException.StaleRegion(memory + " was closed by its owner");
             case DENIED ->

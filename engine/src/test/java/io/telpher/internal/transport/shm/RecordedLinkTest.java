@@ -117,7 +117,7 @@ class RecordedLinkTest {
                     .isEqualTo(recorded("ANSWER_DENIED"));
             assertThat(ask(region.index(), 2, region.key())).isEqualTo(recorded("ANSWER_STALE"));
             byte[] mappedOnly = question(region.index(), 1, region.key());
-            mappedOnly[1] = RegionExchange.MAPPED;
+            mappedOnly[1] = RegionMessage.MAPPED;
             assertThat(ask(mappedOnly)).isEqualTo(recorded("ANSWER_NO_PATH"));
             link.windows().close();
             link.lane().close();
@@ -154,7 +154,7 @@ class RecordedLinkTest {
             int closed = Integer.MAX_VALUE;
             ShmHarness.Region region = here.add(0, 1, memory, Access.READ_WRITE, closed);
             byte[] question = question(region.index(), 1, region.key());
-            question[1] = RegionExchange.MAPPED;
+            question[1] = RegionMessage.MAPPED;
             assertThat(ask(question)).isEqualTo(recorded("ANSWER_NO_PATH"));
             link.windows().close();
             link.lane().close();
