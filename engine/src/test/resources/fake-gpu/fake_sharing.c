@@ -73,6 +73,7 @@ int cuMemCreate(uint64_t *handle, size_t bytes, const struct properties *propert
 static int vmm_release(uint64_t handle) {
     struct physical *physical = physical_of(handle);
     if (!physical) return INVALID_VALUE;
+    TRY(fault("cuMemRelease"));
     live[LIVE_VMM_HANDLES]--;
     physical->handles--;
     drop(physical, payer(physical));
@@ -154,6 +155,7 @@ int cuMemMap(address base, size_t bytes, size_t offset, uint64_t handle, unsigne
 }
 
 static int vmm_unmap(address base, size_t bytes) {
+    TRY(fault("cuMemUnmap"));
     for (size_t done = 0; done < bytes;) {
         struct range *range = find_range(base + done);
         if (!range || range->kind != MAPPED || range->base != base + done

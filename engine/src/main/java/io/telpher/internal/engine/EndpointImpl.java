@@ -11,6 +11,7 @@ import io.telpher.EndpointOptions;
 import io.telpher.MemoryRegion;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
+import io.telpher.internal.memory.Release;
 import io.telpher.internal.memory.SharedMemory;
 import io.telpher.internal.wire.AddressCodec;
 import io.telpher.spi.Channel;
@@ -95,16 +96,16 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         this.progress = Progress.acquire(platform);
         this.control = platform.executor();
         this.connector = new Connector(this);
-        boolean opened = false;
         try {
             transports.open(platform.transports(), this);
-            opened = true;
-        } finally {
-            if (!opened) {
-                transports.close();
-                control.shutdownNow();
-                Progress.release(progress);
-            }
+        } catch (Throwable e) {
+            var unused =
+                    Release.after(
+                            e,
+                            transports::close,
+                            control::shutdownNow,
+                            () -> Progress.release(progress));
+            throw e;
         }
         this.address =
                 EndpointAddress.ofBytes(
@@ -437,26 +438,23 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     }
 
     private void end() {
-        gate.changed();
-        progress.hide(this);
-        for (ConnectionCore connection : List.copyOf(connections.all())) {
-            connection.close();
-        }
-        TelpherException failure = null;
-        for (RegionImpl region : regions.all()) {
-            try {
-                region.close();
-            } catch (TelpherException.RegionBusy e) {
-                failure = e;
-                busy = e.getMessage();
-            }
-        }
-        transports.close();
-        control.shutdown();
-        connector.reception().close();
-        Progress.release(progress);
-        if (failure != null) {
-            throw failure;
+        Release.each(
+                gate::changed,
+                () -> progress.hide(this),
+                () -> Release.all(connections.all(), ConnectionCore::close),
+                () -> Release.all(regions.all(), this::end),
+                transports::close,
+                control::shutdown,
+                () -> connector.reception().close(),
+                () -> Progress.release(progress));
+    }
+
+    private void end(RegionImpl region) {
+        try {
+            region.close();
+        } catch (TelpherException.RegionBusy e) {
+            busy = e.getMessage();
+            throw e;
         }
     }
 

@@ -6,6 +6,7 @@ import io.telpher.DeviceMemory;
 import io.telpher.TelpherException;
 import io.telpher.internal.device.Gpu;
 import io.telpher.internal.device.Runtimes;
+import io.telpher.internal.memory.Release;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.Map;
@@ -124,11 +125,14 @@ final class GpuMemory implements RegionMemory {
     @Override
     public synchronized void close() {
         closed = true;
-        reached.values().forEach(Gpu.Import::close);
-        reached.clear();
-        if (own != null) {
-            own.close();
-        }
+        Release.each(
+                () -> Release.all(reached.values(), Gpu.Import::close),
+                reached::clear,
+                () -> {
+                    if (own != null) {
+                        own.close();
+                    }
+                });
     }
 
     @Override

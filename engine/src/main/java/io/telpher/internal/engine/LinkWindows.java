@@ -1,5 +1,6 @@
 package io.telpher.internal.engine;
 
+import io.telpher.internal.memory.Release;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Executor;
@@ -83,9 +84,7 @@ final class LinkWindows {
 
     /// Closes them, from and to which no GPU copies.
     void close() {
-        for (Direct windows : links) {
-            windows.close();
-        }
+        Release.all(List.of(links), Direct::close);
     }
 
     // --- for people -----------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 package io.telpher.internal.engine;
 
 import io.telpher.Access;
+import io.telpher.internal.memory.Release;
 import io.telpher.internal.memory.SharedMemory;
 import io.telpher.internal.observe.MetricsPage;
 import io.telpher.spi.Clock;
@@ -21,12 +22,12 @@ import org.jspecify.annotations.Nullable;
 /// Thread-safe.
 public abstract class Platform implements Clock {
     /// The process was ended by its simulation: unwinds its threads. Nobody may swallow it.
-    public static final class Ended extends Error {
+    public static final class Ended extends Release.Ended {
         private static final long serialVersionUID = 1L;
 
         /// @param process which one
         public Ended(String process) {
-            super(process + " was ended", null, false, false);
+            super(process + " was ended");
         }
     }
 

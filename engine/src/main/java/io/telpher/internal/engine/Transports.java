@@ -2,6 +2,7 @@ package io.telpher.internal.engine;
 
 import io.telpher.EndpointOptions;
 import io.telpher.TelpherException;
+import io.telpher.internal.memory.Release;
 import io.telpher.spi.Availability;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.EndpointContext;
@@ -121,8 +122,6 @@ final class Transports {
     }
 
     void close() {
-        for (Opened opened : inUse) {
-            opened.endpoint().close();
-        }
+        Release.all(inUse, opened -> opened.endpoint().close());
     }
 }

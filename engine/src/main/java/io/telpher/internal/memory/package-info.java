@@ -1,4 +1,4 @@
-/// Memory that Telpher allocates itself.
+/// Memory that Telpher allocates itself, and how what was taken is given back.
 @NullMarked
 package io.telpher.internal.memory;
 

@@ -7,6 +7,7 @@ import io.telpher.internal.ffi.cuda.CudaError;
 import io.telpher.internal.ffi.cuda.CudaIpc;
 import io.telpher.internal.ffi.cuda.CudaMemory;
 import io.telpher.internal.ffi.cuda.CudaVmm;
+import io.telpher.internal.memory.Release;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -96,7 +97,17 @@ final class Imports {
                             + "its descriptor is missing: of %d %d arrived (ulimit -n)"
                                     .formatted(record.parts().size(), descriptors.length));
         }
+        try {
+            Mapping made = mapHandles(record, descriptors);
+            return new Mapped(key, made.address(), record.parts(), made::undo);
+        } catch (TelpherException.NativeFailure e) {
+            throw new TelpherException.Unsupported(refusal(record) + e.getMessage());
+        }
+    }
+
+    private Mapping mapHandles(ExportRecord record, int[] descriptors) {
         List<Long> handles = new ArrayList<>(descriptors.length);
+        Mapping made;
         try {
             for (int descriptor : descriptors) {
                 long handle = CudaVmm.tryImportDescriptor(descriptor);
@@ -107,14 +118,16 @@ final class Imports {
                 handles.add(handle);
             }
             List<Long> sizes = record.parts().stream().map(ExportRecord.Part::size).toList();
-            Mapping made = Mapping.of(handles, sizes, context.device());
-            return new Mapped(key, made.address(), record.parts(), made::undo);
-        } catch (TelpherException.NativeFailure e) {
-            throw new TelpherException.Unsupported(refusal(record) + e.getMessage());
-        } finally {
-            // The mapping keeps the memory.
-            handles.forEach(CudaVmm::release);
+            made = Mapping.of(handles, sizes, context.device());
+        } catch (RuntimeException e) {
+            throw Release.after(e, () -> Release.all(handles, CudaVmm::release));
         }
+        try {
+            Release.all(handles, CudaVmm::release); // the mapping keeps the memory
+        } catch (RuntimeException e) {
+            throw Release.after(e, made::undo);
+        }
+        return made;
     }
 
     private Mapped openHandle(Key key, ExportRecord record) {
@@ -123,16 +136,20 @@ final class Imports {
             throw new TelpherException.Unsupported(
                     refusal(record) + CudaError.describe((int) address));
         }
-        // What the peer says of the size is not believed: outside of it lies other memory.
-        long real = CudaMemory.range(address).bytes();
-        if (record.allocationSize() > real) {
-            CudaIpc.closeMemHandle(address);
-            throw new TelpherException.Unsupported(
-                    refusal(record)
-                            + "its owner speaks of %d bytes, there are %d"
-                                    .formatted(record.allocationSize(), real));
+        Runnable undo = () -> CudaIpc.closeMemHandle(address);
+        try {
+            // What the peer says of the size is not believed: outside of it lies other memory.
+            long real = CudaMemory.range(address).bytes();
+            if (record.allocationSize() > real) {
+                throw new TelpherException.Unsupported(
+                        refusal(record)
+                                + "its owner speaks of %d bytes, there are %d"
+                                        .formatted(record.allocationSize(), real));
+            }
+        } catch (RuntimeException e) {
+            throw Release.after(e, undo);
         }
-        return new Mapped(key, address, record.parts(), () -> CudaIpc.closeMemHandle(address));
+        return new Mapped(key, address, record.parts(), undo);
     }
 
     private static String refusal(ExportRecord record) {

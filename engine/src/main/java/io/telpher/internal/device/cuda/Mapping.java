@@ -2,6 +2,8 @@ package io.telpher.internal.device.cuda;
 
 import io.telpher.internal.ffi.cuda.CudaError;
 import io.telpher.internal.ffi.cuda.CudaVmm;
+import io.telpher.internal.memory.Release;
+import java.util.ArrayList;
 import java.util.List;
 
 /// Addresses for memory of virtual memory management: one reservation, with the memory of one or
@@ -37,8 +39,8 @@ final class Mapping {
             CudaError.check(result, "cuMemSetAccess", made.address, made.bytes, device);
             return made;
         } catch (RuntimeException e) {
-            made.undo(mapped);
-            throw e;
+            int done = mapped;
+            throw Release.after(e, () -> made.undo(done));
         }
     }
 
@@ -53,11 +55,14 @@ final class Mapping {
 
     /// The driver takes back whole mappings only.
     private void undo(int mapped) {
-        long at = address;
+        List<Runnable> steps = new ArrayList<>();
+        long next = address;
         for (long size : sizes.subList(0, mapped)) {
-            CudaVmm.unmap(at, size);
-            at += size;
+            long at = next;
+            steps.add(() -> CudaVmm.unmap(at, size));
+            next += size;
         }
-        CudaVmm.freeAddresses(address, bytes);
+        steps.add(() -> CudaVmm.freeAddresses(address, bytes));
+        Release.all(steps, Runnable::run);
     }
 }

@@ -7,6 +7,7 @@ import io.telpher.internal.device.Gpu;
 import io.telpher.internal.device.Intermediates;
 import io.telpher.internal.device.Runtimes;
 import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.memory.Release;
 import io.telpher.internal.observe.Log;
 import io.telpher.spi.Channel;
 import io.telpher.spi.Deadline;
@@ -436,12 +437,11 @@ final class ShmEndpoint implements TransportEndpoint {
         }
         boolean unused = LOCAL.remove(context.incarnation(), this);
         context.unwatch(listener.fd());
-        listener.close();
-        for (ShmLink link : links) {
-            link.abandon();
-        }
-        entries.close();
-        gpuExports.values().forEach(GpuExport::close);
-        gpuExports.clear();
+        Release.each(
+                listener::close,
+                () -> Release.all(links, ShmLink::abandon),
+                entries::close,
+                () -> Release.all(gpuExports.values(), GpuExport::close),
+                gpuExports::clear);
     }
 }

@@ -3,6 +3,7 @@ package io.telpher.internal.transport.tcp;
 import io.telpher.EndpointOptions;
 import io.telpher.TelpherException;
 import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.memory.Release;
 import io.telpher.spi.Channel;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.EndpointContext;
@@ -62,8 +63,7 @@ final class TcpEndpoint implements TransportEndpoint {
                 listenAt(chosen, options.port(), listeners, locators);
             }
         } catch (RuntimeException e) {
-            listeners.forEach(TcpListener::close);
-            throw e;
+            throw Release.after(e, () -> Release.all(listeners, TcpListener::close));
         }
         TcpEndpoint endpoint =
                 new TcpEndpoint(context, List.copyOf(listeners), List.copyOf(locators));
@@ -257,10 +257,11 @@ final class TcpEndpoint implements TransportEndpoint {
     @Override
     public void close() {
         if (closed.compareAndSet(false, true)) {
-            for (TcpListener listener : listeners) {
-                context.unwatch(listener.descriptor());
-                listener.close();
-            }
+            Release.all(
+                    listeners,
+                    listener ->
+                            Release.each(
+                                    () -> context.unwatch(listener.descriptor()), listener::close));
         }
     }
 }

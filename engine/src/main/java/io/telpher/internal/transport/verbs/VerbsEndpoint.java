@@ -2,6 +2,7 @@ package io.telpher.internal.transport.verbs;
 
 import io.telpher.EndpointOptions;
 import io.telpher.TelpherException;
+import io.telpher.internal.memory.Release;
 import io.telpher.internal.transport.tcp.TcpTransport;
 import io.telpher.spi.Channel;
 import io.telpher.spi.Deadline;
@@ -107,7 +108,7 @@ final class VerbsEndpoint implements TransportEndpoint {
             return endpoint;
         } finally {
             if (!made) {
-                devices.forEach(Device::close);
+                Release.all(devices, Device::close);
             }
         }
     }
@@ -258,9 +259,10 @@ final class VerbsEndpoint implements TransportEndpoint {
 
     @Override
     public void close() {
-        tcp.close();
-        memory.values().forEach(Registrations::close);
-        devices.forEach(Device::close);
+        Release.each(
+                tcp::close,
+                () -> Release.all(memory.values(), Registrations::close),
+                () -> Release.all(devices, Device::close));
     }
 
     /// What the transport of the streams sees of the endpoint: a port of its own, and channels that

@@ -104,6 +104,7 @@ class QueueTest {
                 "refusedQuery",
                 "refusedIntermediate",
                 "refusedLeg",
+                "refusedRelease",
                 "boundedChunks",
                 "lostContext");
     }
