@@ -150,12 +150,23 @@ final class ActivePairs {
         boolean unused = fresh.close();
     }
 
-    /// The peer has a queue pair for one of this side's, or none. Blocks.
+    /// The peer has a queue pair for one of this side's, or none. Does not block: there is a task
+    /// for each offer, however often it is answered.
     void accepted(ControlMessage.Accepted answer) {
         QueuePair fresh = take(answer);
         if (fresh == null) {
             return;
         }
+        try {
+            endpoint.control().execute(() -> connect(fresh, answer));
+        } catch (Throwable e) {
+            boolean unused = fresh.close();
+            useless("no thread to connect a queue pair: " + reason(e));
+        }
+    }
+
+    /// Connects what the peer has answered for. Blocks.
+    private void connect(QueuePair fresh, ControlMessage.Accepted answer) {
         int index = answer.index();
         boolean used = false;
         try {

@@ -7,6 +7,7 @@ import io.telpher.spi.Receiver;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.ArrayDeque;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 
 /// The stream beside a link's queue pairs: tells of the peer's end, and carries [ControlMessage]s.
@@ -23,6 +24,10 @@ final class ControlStream implements Receiver {
     /// Messages taken in at a time: a flood must not keep the thread.
     private static final int BATCH = 64;
 
+    /// What a peer that keeps to its limits has asked for at a time: each side asks for so many
+    /// regions, and offers a queue pair for each index, before it has an answer.
+    static final int MOST_OWED = RegionQuestions.MOST + ActivePairs.COUNT;
+
     private final Lane stream;
     private volatile Handler handler = message -> false;
 
@@ -31,8 +36,9 @@ final class ControlStream implements Receiver {
 
     private boolean closed;
 
-    /// How many of them answer the peer; read without the monitor.
-    private volatile int answers;
+    /// Answers that the peer waits for. One that the stream takes is counted no more before: the
+    /// peer may ask anew as soon as it has it.
+    private final AtomicInteger owed = new AtomicInteger();
 
     /// Whether something waits; read without the monitor.
     private volatile boolean owing;
@@ -60,20 +66,19 @@ final class ControlStream implements Receiver {
     /// Sends a message, in the order of the calls; thrown away when the stream is over.
     synchronized void send(ControlMessage message) {
         left.addLast(message);
-        count(message, 1);
         push();
     }
 
-    /// @return messages that answer the peer, which does not take them
-    int answers() {
-        return answers;
+    /// The peer asks for something: [#send] gets the answer, whatever it is.
+    ///
+    /// @return false when the peer has asked for more than it may before it has answers
+    boolean owe() {
+        return owed.incrementAndGet() <= MOST_OWED;
     }
 
-    private synchronized void count(ControlMessage message, int change) {
-        if (message instanceof ControlMessage.Resolved
-                || message instanceof ControlMessage.Accepted) {
-            answers += change;
-        }
+    private static boolean isAnswer(ControlMessage message) {
+        return message instanceof ControlMessage.Resolved
+                || message instanceof ControlMessage.Accepted;
     }
 
     private synchronized void push() {
@@ -82,7 +87,14 @@ final class ControlStream implements Receiver {
             byte[] bytes = next.encode();
             MemorySegment frame = MemorySegment.ofArray(bytes);
             int payload = bytes.length - Lane.HEADER;
+            boolean answer = isAnswer(next);
+            if (answer) {
+                owed.decrementAndGet();
+            }
             int result = stream.send(frame, 0, frame, Lane.HEADER, payload, null);
+            if (answer && result != Lane.OK) {
+                owed.incrementAndGet();
+            }
             if (result == Lane.FULL && stream.flush() == Lane.OK) {
                 continue;
             }
@@ -90,7 +102,6 @@ final class ControlStream implements Receiver {
                 break; // full, or dead: then nothing has to be sent any more
             }
             left.removeFirst();
-            count(next, -1);
         }
         owing = !closed && stream.flush() == Lane.FULL;
     }

@@ -11,7 +11,6 @@ import io.telpher.spi.WorkQueue;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.function.IntConsumer;
 
@@ -21,10 +20,6 @@ import java.util.function.IntConsumer;
 ///
 /// Thread-safe. What blocks runs on the control executor.
 final class VerbsWindows implements Windows, WorkQueue, ControlStream.Handler {
-    /// What a peer that keeps to its limits ([RegionQuestions#MOST]) never asks for at a time: its
-    /// next question may come before the last one counts as done.
-    private static final int MOST_TASKS = 2 * RegionQuestions.MOST + 4 * ActivePairs.COUNT;
-
     private final EndpointContext endpoint;
     private final Registrations memory;
     private final Rail rail;
@@ -34,9 +29,6 @@ final class VerbsWindows implements Windows, WorkQueue, ControlStream.Handler {
     private final ActivePairs pairs;
     private final Consumer<VerbsWindows> ended;
     private final RegionQuestions questions;
-
-    /// What the peer has asked for and is not done: see [#take].
-    private final AtomicInteger tasks = new AtomicInteger();
 
     /// By [WindowTargets#name]; guarded by itself.
     private final Map<Long, VerbsWindow> windows = new HashMap<>();
@@ -86,30 +78,27 @@ final class VerbsWindows implements Windows, WorkQueue, ControlStream.Handler {
     @Override
     public boolean take(ControlMessage message) {
         return switch (message) {
-            case ControlMessage.Resolve m -> begin(() -> targets.resolve(m));
-            case ControlMessage.Offered m -> begin(() -> targets.accept(m));
-            case ControlMessage.Accepted m -> begin(() -> pairs.accepted(m));
+            case ControlMessage.Resolve m -> asked(() -> targets.resolve(m));
+            case ControlMessage.Offered m -> asked(() -> targets.accept(m));
+            case ControlMessage.Accepted m -> accepted(m);
             case ControlMessage.Resolved m -> questions.answered(m);
             case ControlMessage.Revoked m -> revoked(m);
         };
     }
 
-    /// Has something done that may block.
+    /// The peer asks for something that may block.
     ///
-    /// @return false when the peer has asked for more than it may while it waits for answers
-    private boolean begin(Runnable task) {
-        if (tasks.incrementAndGet() + control.answers() > MOST_TASKS) {
-            return false;
+    /// @return false when it has asked for more than it may while it waits for answers
+    private boolean asked(Runnable task) {
+        boolean mayAsk = control.owe();
+        if (mayAsk) {
+            endpoint.control().execute(task);
         }
-        endpoint.control()
-                .execute(
-                        () -> {
-                            try {
-                                task.run();
-                            } finally {
-                                tasks.decrementAndGet();
-                            }
-                        });
+        return mayAsk;
+    }
+
+    private boolean accepted(ControlMessage.Accepted answer) {
+        pairs.accepted(answer);
         return true;
     }
 
