@@ -102,18 +102,18 @@ public abstract sealed class TelpherException extends RuntimeException {
     public static final class ConnectFailed extends TelpherException {
         private static final long serialVersionUID = 1L;
 
-        private final transient List<String> attempts;
+        private final String[] attempts;
 
         /// @param message names the peer
         /// @param attempts every way that was tried, and how it failed
         public ConnectFailed(String message, List<String> attempts) {
             super(attempts.isEmpty() ? message : message + ": " + String.join("; ", attempts));
-            this.attempts = List.copyOf(attempts);
+            this.attempts = attempts.toArray(String[]::new);
         }
 
         /// @return every way that was tried, and how it failed
         public List<String> attempts() {
-            return attempts;
+            return List.of(attempts);
         }
     }
 
