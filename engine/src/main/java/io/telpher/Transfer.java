@@ -62,7 +62,8 @@ public interface Transfer {
     /// @return bytes known to be in the target's memory; for a receive, the exact length received
     long bytesMoved();
 
-    /// @return the path that the bytes took or will take: `mapped`, `cma`, `tcp`, ...
+    /// @return the path that the bytes took or will take: `mapped`, `cma`, `tcp`, ...; of one
+    ///     that failed the path that was tried last; empty while none is chosen
     String path();
 
     /// @return why it did not end as `DONE`, or null

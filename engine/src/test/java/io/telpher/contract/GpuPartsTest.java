@@ -184,6 +184,19 @@ class GpuPartsTest {
         assertUnmapped();
     }
 
+    /// Neither a kernel nor a copy engine takes it.
+    @Test
+    void aFailedCopySaysWhichWayItWent() {
+        RemoteMemory target = target(PARTS, DESCRIPTOR);
+        exchange(target, 0, SIZE, "cuda-cumem", 1);
+        FakeGpu.setFaults("cuLaunchKernel:1:2,cuMemcpyAsync:1:2");
+        Outcome write = Outcome.of(here.connection().write(source.all(), target));
+        FakeGpu.setFaults("");
+        assertThat(write.error()).hasMessageContaining("OUT_OF_MEMORY");
+        assertThat(write.path()).isEqualTo("cuda-cumem");
+        exchange(target, 0, SIZE, "cuda-cumem", 2);
+    }
+
     /// The owner says why.
     @Test
     void whatTheOwnerCannotLendIsStaged() {

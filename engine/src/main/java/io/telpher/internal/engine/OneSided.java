@@ -239,13 +239,13 @@ final class OneSided {
         lock.lock();
         try {
             op.copying = false;
+            op.path = path; // also when it failed: that is where
             if (!op.isPending()) {
                 matcher.stoppedStoring(op);
                 endings.tryFinish(op, connection.isOver());
                 return;
             }
             if (result == Connection.DONE) {
-                op.path = path;
                 Tally.OfPath counters = connection.tally.of(op.path);
                 if (op.kind == Operation.Kind.READ) {
                     counters.read += op.length;
@@ -376,7 +376,7 @@ final class OneSided {
         }
     }
 
-    private static @Nullable RemoteMemory firstRemote(Operation op) {
+    static @Nullable RemoteMemory firstRemote(Operation op) {
         return op.remotePieces != null ? op.remotePieces.memory(0) : op.remote;
     }
 

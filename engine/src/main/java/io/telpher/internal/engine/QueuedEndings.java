@@ -1,6 +1,7 @@
 package io.telpher.internal.engine;
 
 import io.telpher.Connection;
+import io.telpher.RemoteMemory;
 import io.telpher.internal.observe.Log;
 import java.util.List;
 
@@ -38,8 +39,11 @@ final class QueuedEndings {
         switch (job.end) {
             case DONE, STOPPED, STALE, FAILED -> oneSided.conclude(job.op, result(job), why);
             case ABORTED, LOST, STUCK -> {
+                RemoteMemory remote = OneSided.firstRemote(job.op);
+                String path = remote == null ? null : job.direct.path(remote);
                 lock.lock();
                 try {
+                    job.op.path = path == null ? "" : path; // unless it goes another way
                     // The operation's memory is not quiet before the peer has given up the lane.
                     if (job.isStuck() && !closed) {
                         unfenced.hold(job);

@@ -158,6 +158,7 @@ class VerbsEndingsTest {
                         TransferOptions.DEFAULTS.withDeadline(Duration.ofMillis(100)));
         assertThat(ended(send).state()).isEqualTo(TransferState.TIMED_OUT);
         assertThat(send.remoteQuiet()).isEqualTo(RemoteQuiet.UNKNOWN);
+        assertThat(send.path()).as("the one that was tried").isEqualTo("verbs");
         slow.awaitEnding();
         return receive;
     }
