@@ -181,16 +181,23 @@ final class Mapping implements AutoCloseable {
     /// @param result minus errno
     static TelpherException failure(long result, String call, Object... arguments) {
         int errno = (int) -result;
-        String remedy =
-                switch (errno) {
+        return new TelpherException.NativeFailure(
+                call, errno, NativeLibrary.arguments(arguments), describe(errno));
+    }
+
+    /// @return an error's name and text, and the remedy where one is known
+    static String describe(int errno) {
+        return Errno.describe(errno)
+                + switch (errno) {
                     case Errno.EMFILE, Errno.ENFILE ->
                             "; raise the limit on open files (ulimit -n)";
+                    case Errno.ETOOMANYREFS ->
+                            "; as many descriptors as the limit on open files allows are on their"
+                                    + " way to peers: raise it (ulimit -n)";
                     case Errno.ENOMEM, Errno.ENOSPC ->
                             "; free memory, or raise the container's memory limit or"
                                     + " vm.max_map_count";
                     default -> "";
                 };
-        return new TelpherException.NativeFailure(
-                call, errno, NativeLibrary.arguments(arguments), Errno.describe(errno) + remedy);
     }
 }

@@ -292,14 +292,18 @@ final class RegionExchange {
             if (device) {
                 link.released(in.announcement());
             }
-            String reason =
-                    "its %d descriptors could not be sent: %s (raise ulimit -n of its owner)"
-                            .formatted(given.descriptors().length, Errno.describe((int) -sent));
+            String reason = notSent(given.descriptors().length, (int) -sent);
             Answer refusal =
                     device
                             ? Answer.refusal(Status.DEVICE, tails ? reason : "")
                             : Answer.only(Status.NO_PATH);
             long unused = RegionMessage.answer(refusal, tails, in.number()).send(socket);
         }
+    }
+
+    /// @return why descriptors were not sent, for people at the other side
+    static String notSent(int descriptors, int errno) {
+        return "its owner could not send its %d descriptors: %s"
+                .formatted(descriptors, Mapping.describe(errno));
     }
 }

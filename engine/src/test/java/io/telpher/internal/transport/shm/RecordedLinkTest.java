@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.telpher.Access;
 import io.telpher.TelpherException;
 import io.telpher.contract.Recording;
+import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.linux.EventFd;
 import io.telpher.internal.ffi.linux.Poll;
 import io.telpher.internal.ffi.linux.Sockets;
@@ -159,6 +160,15 @@ class RecordedLinkTest {
             link.windows().close();
             link.lane().close();
         }
+    }
+
+    @Test
+    void theAdviceFitsWhatTheKernelSays() {
+        assertThat(RegionExchange.notSent(3, Errno.ETOOMANYREFS))
+                .contains("3 descriptors", "ETOOMANYREFS", "ulimit -n");
+        assertThat(RegionExchange.notSent(3, Errno.EBADF))
+                .contains("3 descriptors", "EBADF")
+                .doesNotContain("ulimit");
     }
 
     /// A link that ends in the middle of a message gives back what came with its first bytes.
