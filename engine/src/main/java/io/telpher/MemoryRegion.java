@@ -59,8 +59,9 @@ public interface MemoryRegion extends AutoCloseable {
     /// invalid. Closing again does nothing.
     ///
     /// @throws TelpherException.RegionBusy when a peer on this host is in the middle of a copy that
-    ///     cannot be taken from it (path `cma`): the region is closed for everything new, but the
-    ///     memory must stay; close again later
+    ///     cannot be taken from it (path `cma`), or a thread of this process that may write to the
+    ///     region is stopped: the region is closed for everything new, but the memory must stay;
+    ///     close again later
     @Override
     void close();
 }

@@ -345,9 +345,14 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     }
 
     /// Takes a region away from every lane and every peer.
+    ///
+    /// @return who holds it beyond the deadline, or null
     @Nullable String revoke(RegionImpl region, Deadline deadline) {
         for (ConnectionCore connection : connections.all()) {
-            connection.keeper.letGo(region);
+            String holder = connection.keeper.letGo(region, deadline);
+            if (holder != null) {
+                return holder;
+            }
         }
         return transports.revoke(region, deadline);
     }

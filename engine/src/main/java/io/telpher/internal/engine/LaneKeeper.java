@@ -3,6 +3,7 @@ package io.telpher.internal.engine;
 import io.telpher.TelpherException;
 import io.telpher.internal.observe.Log;
 import io.telpher.internal.wire.Frame;
+import io.telpher.spi.Deadline;
 import io.telpher.spi.Lane;
 import java.lang.foreign.MemorySegment;
 import org.jspecify.annotations.Nullable;
@@ -389,24 +390,33 @@ final class LaneKeeper {
     /// Makes sure that no lane touches an operation's memory any more. Without lock and tokens.
     void letGo(Operation op) {
         connection.pump.letGo(op);
-        discardInbound(op);
+        for (LaneState s : lanes.all()) {
+            s.pollToken.take();
+            discardInbound(s, op);
+        }
     }
 
     /// Makes sure that no lane writes into a region any more. Without lock and tokens.
-    void letGo(RegionImpl region) {
-        discardInbound(region);
+    ///
+    /// @return null; or who may still do, though the deadline has passed
+    @Nullable String letGo(RegionImpl region, Deadline deadline) {
+        for (LaneState s : lanes.all()) {
+            if (!s.pollToken.take(deadline)) {
+                return "a thread of this process still takes in what %s brings".formatted(s.name());
+            }
+            discardInbound(s, region);
+        }
+        return null;
     }
 
-    private void discardInbound(Object owner) {
-        for (LaneState s : lanes.all()) {
-            s.pollToken.take();
-            try {
-                if (!s.closed) {
-                    s.lane.discardInbound(owner);
-                }
-            } finally {
-                s.pollToken.giveBack();
+    /// With the poll token, which is given back.
+    private static void discardInbound(LaneState s, Object owner) {
+        try {
+            if (!s.closed) {
+                s.lane.discardInbound(owner);
             }
+        } finally {
+            s.pollToken.giveBack();
         }
     }
 }

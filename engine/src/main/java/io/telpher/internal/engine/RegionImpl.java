@@ -195,7 +195,8 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
         return memory.memfd();
     }
 
-    /// One thread at a time; the others wait for it, without the monitor.
+    /// One thread at a time; the others wait for it, without the monitor: it has a deadline for all
+    /// that it waits for.
     @Override
     public void close() {
         int round = 0;

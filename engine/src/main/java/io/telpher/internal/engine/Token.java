@@ -1,5 +1,6 @@
 package io.telpher.internal.engine;
 
+import io.telpher.spi.Deadline;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 
@@ -36,6 +37,21 @@ final class Token {
         while (!tryTake()) {
             platform.pause(round++);
         }
+    }
+
+    /// As [#take()], but not for ever: threads that take it again and again leave gaps, but nobody
+    /// says when another one hits one, and a thread may be stopped while it holds it.
+    ///
+    /// @return whether the caller has it now
+    boolean take(Deadline deadline) {
+        int round = 0;
+        while (!tryTake()) {
+            if (deadline.passed()) {
+                return false;
+            }
+            platform.pause(round++);
+        }
+        return true;
     }
 
     /// Gives it back, with a full fence: what a failed [#tryTake()] left to the holder must be seen

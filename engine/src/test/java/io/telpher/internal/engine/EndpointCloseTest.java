@@ -14,6 +14,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 
 /// Ends of regions and endpoints that are in use.
 class EndpointCloseTest {
@@ -57,6 +58,32 @@ class EndpointCloseTest {
             assertThat(receive.state()).isEqualTo(TransferState.PENDING);
             region.close();
             assertThat(receive.error()).isInstanceOf(TelpherException.StaleRegion.class);
+        }
+    }
+
+    /// As of a thread that a debugger has stopped.
+    @Test
+    @Timeout(30)
+    void aLaneThatIsHeldKeepsNobodyForEver() {
+        try (EndpointImpl endpoint =
+                new EndpointImpl(
+                        EndpointOptions.DEFAULTS
+                                .withTransports(List.of("tcp"))
+                                .withInterfaces(List.of("lo"))
+                                .withDrainLimit(Duration.ofMillis(200)))) {
+            ConnectionCore core = new ConnectionCore(endpoint, 1, endpoint.address());
+            endpoint.remember(core);
+            LaneState lane = new StubLane(StubLane.LEAST_PAYLOAD).addTo(core, 0);
+            MemoryRegion region = endpoint.allocate(8);
+            lane.pollToken.take();
+            assertThatThrownBy(region::close)
+                    .isInstanceOf(TelpherException.RegionBusy.class)
+                    .hasMessageContaining(lane.name())
+                    .hasMessageContaining("close it again later");
+            assertThat(region.segment().byteSize()).as("the memory is there").isEqualTo(8);
+            region.segment().fill((byte) 1);
+            lane.pollToken.giveBack();
+            region.close();
         }
     }
 
