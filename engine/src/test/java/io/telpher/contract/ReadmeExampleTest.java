@@ -17,9 +17,6 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import java.util.stream.Stream;
-import java.util.zip.ZipEntry;
-import java.util.zip.ZipOutputStream;
 import javax.tools.ToolProvider;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -47,28 +44,14 @@ class ReadmeExampleTest {
     @BeforeEach
     void prepare() throws Exception {
         assumeTrue(Files.exists(TREE.resolve("telpher")), "there is no source tree here");
-        Matcher jar = Pattern.compile("-cp (\\S+\\.jar)").matcher(readme());
-        assertThat(jar.find()).isTrue();
-        Path built = folder.resolve(jar.group(1));
-        Files.createDirectories(built.getParent());
+        Matcher built = Pattern.compile("-cp (\\S+)").matcher(readme());
+        assertThat(built.find()).isTrue();
+        Path classes = folder.resolve(built.group(1));
+        Files.createDirectories(classes.getParent());
         URI here = Endpoint.class.getProtectionDomain().getCodeSource().getLocation().toURI();
-        pack(Path.of(here), built);
+        Files.createSymbolicLink(classes, Path.of(here)); // a folder, or a jar
         Path launcher = TREE.resolve("telpher");
         Files.copy(launcher, folder.resolve("telpher"), StandardCopyOption.COPY_ATTRIBUTES);
-    }
-
-    private static void pack(Path classes, Path jar) throws IOException {
-        if (Files.isRegularFile(classes)) {
-            Files.copy(classes, jar);
-            return;
-        }
-        try (ZipOutputStream out = new ZipOutputStream(Files.newOutputStream(jar));
-                Stream<Path> files = Files.walk(classes)) {
-            for (Path file : files.filter(Files::isRegularFile).toList()) {
-                out.putNextEntry(new ZipEntry(classes.relativize(file).toString()));
-                Files.copy(file, out);
-            }
-        }
     }
 
     private static String readme() throws IOException {
