@@ -10,8 +10,9 @@ import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/// One queue pair of RDMA writes and reads, and the work that it carries out: has work cut into
-/// [NicBatches], posts them, and takes their completions. States and failures: see `docs/rdma.md`.
+/// One queue pair of RDMA writes and reads, and the work that it carries out: has the work of its
+/// [NicAgenda] cut, posts what is under way ([NicFlight]), and takes completions. States and
+/// failures: see `docs/rdma.md`.
 ///
 /// ```
 /// NONE --ready--> READY --an error, or work is cut off--> BROKEN --> ENDING --ended--> NONE
@@ -43,8 +44,8 @@ final class NicQueue {
     private final ActivePairs owner;
     private final int index;
     private final long completions;
-    private final NicReads reads = new NicReads();
-    private final NicBatches batches;
+    private final NicAgenda agenda = new NicAgenda(this);
+    private final NicFlight flight;
 
     private State state = State.NONE;
 
@@ -57,16 +58,6 @@ final class NicQueue {
     /// There unless ENDING; while NONE only one that was not posted to yet.
     private @Nullable QueuePair pair;
 
-    /// Work of which something is to be cut, in order.
-    private final NicWorks waiting = new NicWorks();
-
-    /// Work whose end has to be told.
-    private final NicWorks over = new NicWorks();
-
-    /// Sources of writes that were cut off: the peer's end of the queue pair may still let them
-    /// arrive.
-    private List<WorkQueue.Source> unfenced = new ArrayList<>();
-
     /// The last queue pair was given up because the peer did not answer, and nothing has completed
     /// since.
     private boolean unanswered;
@@ -74,15 +65,12 @@ final class NicQueue {
     /// A notification was asked for since events were last taken: they would pile up.
     private boolean asked;
 
-    /// Completions; nothing while the peer is asked for a queue pair, whose program may be stopped.
-    private final Debt debt = new Debt();
-
     /// @param index which of the link's it is
     /// @param arena for its requests; stays until [#close] has returned
     NicQueue(ActivePairs owner, int index, Arena arena) {
         this.owner = owner;
         this.index = index;
-        this.batches = new NicBatches(arena, reads);
+        this.flight = new NicFlight(arena, agenda);
         this.completions = arena.allocate((long) WorkCompletion.BYTES * COMPLETIONS, 64).address();
     }
 
@@ -98,14 +86,14 @@ final class NicQueue {
             work.begin(this, read, bytes);
             if (closed) {
                 work.fail(End.LOST, null);
-                settle(work);
+                agenda.settle(work);
             } else {
-                await(work);
+                agenda.await(work);
                 pump();
             }
-            ended = over.takeAll();
+            ended = agenda.takeEnded();
         }
-        tell(ended);
+        NicAgenda.tell(ended);
     }
 
     /// @param cutOff whether what is under way does not complete
@@ -116,57 +104,19 @@ final class NicQueue {
                 return; // it has ended, and perhaps another queue has it again
             }
             work.stopped = true;
-            leave(work);
+            agenda.leave(work);
             if (cutOff && work.underWay > 0) {
                 work.cutOff = true;
                 switch (state) {
                     case READY -> breakOff();
-                    case NONE -> dropCutOff(); // its queue pair is gone already
+                    case NONE -> flight.dropCutOff(); // its queue pair is gone already
                     case BROKEN, ENDING, GIVEN_UP -> {} // as soon as that is gone
                 }
             }
-            settle(work);
-            ended = over.takeAll();
+            agenda.settle(work);
+            ended = agenda.takeEnded();
         }
-        tell(ended);
-    }
-
-    private void await(NicWork work) {
-        work.waiting = true;
-        waiting.add(work);
-    }
-
-    private void leave(NicWork work) {
-        if (work.waiting) {
-            work.waiting = false;
-            waiting.remove(work);
-        }
-    }
-
-    /// Ends work of which nothing is under way and nothing more will be.
-    private void settle(NicWork work) {
-        if (work.isOf(this) && !work.waiting && work.isOver()) {
-            work.finish();
-            over.add(work);
-            if (!work.read && work.end() == End.ABORTED) {
-                unfenced.add(work.source);
-            }
-        }
-    }
-
-    /// Without the monitor: who is told may post the work again at once.
-    private static void tell(@Nullable NicWork ended) {
-        NicWork work = ended;
-        while (work != null) {
-            NicWork after = work.next;
-            work.next = null;
-            try {
-                work.source.ended(work.end(), work.why());
-            } catch (Throwable e) { // the others have to hear, too
-                Log.error("the end of a transfer by a NIC could not be told", e);
-            }
-            work = after;
-        }
+        NicAgenda.tell(ended);
     }
 
     // --- posting --------------------------------------------------------------------------------
@@ -179,37 +129,27 @@ final class NicQueue {
             QueuePair to = pair;
             while (state == State.READY
                     && to != null
-                    && batches.hasRoom()
-                    && (work = waiting.first()) != null) {
-                if (batches.add(work, to.inline())) {
-                    postLast(work, to);
+                    && flight.hasRoom()
+                    && (work = agenda.first()) != null) {
+                if (flight.add(work, to.inline())) {
+                    post(flight.last(), to);
                 }
-                leave(work); // not before: it ends with the link when something is thrown
+                agenda.leave(work); // not before: it ends with the link when something is thrown
                 if (!work.hasFailed() && !work.exhausted) {
-                    await(work);
+                    agenda.await(work);
                 }
-                settle(work);
+                agenda.settle(work);
             }
-            NicWork written = reads.due();
-            if (state == State.READY && to != null && written != null && batches.hasRoom()) {
-                batches.addRead(written);
-                postLast(written, to);
+            if (state == State.READY && to != null && flight.addRead()) {
+                post(flight.last(), to);
             }
         } catch (Throwable e) {
             broken(e);
         }
     }
 
-    private void postLast(NicWork work, QueuePair to) {
-        work.underWay++;
-        if (!debt.isOwed()) {
-            debt.changed(true);
-        }
-        post(batches.end() - 1, to);
-    }
-
     private void post(long batch, QueuePair to) {
-        int error = to.postSend(batches.address(batch));
+        int error = to.postSend(flight.address(batch));
         if (error != 0) {
             giveUp("ibv_post_send failed: " + Errno.describe(error));
         }
@@ -221,14 +161,14 @@ final class NicQueue {
     ///
     /// @return whether there were some
     boolean poll() {
-        if (!debt.isOwed()) {
+        if (!flight.isOwed()) {
             return false;
         }
         boolean any = false;
         NicWork ended;
         synchronized (this) {
             QueuePair from = pair;
-            while (state == State.READY && from != null && !batches.isEmpty()) {
+            while (state == State.READY && from != null && !flight.isEmpty()) {
                 int n = from.poll(COMPLETIONS, completions);
                 if (n < 0) {
                     giveUp("ibv_poll_cq failed: " + Errno.describe(n));
@@ -245,29 +185,20 @@ final class NicQueue {
             if (any) {
                 pump();
             }
-            ended = over.takeAll();
+            ended = agenda.takeEnded();
         }
-        tell(ended);
+        NicAgenda.tell(ended);
         return any;
     }
 
     private void take(long wc) {
         long batch = WorkCompletion.id(wc);
         int status = WorkCompletion.status(wc);
-        if (!batches.contains(batch)) {
+        if (!flight.contains(batch)) {
             giveUp("a completion of batch %d, which is not under way".formatted(batch));
         } else if (status == WorkCompletion.IBV_WC_SUCCESS) {
             unanswered = false;
-            // In order: those before it have completed too.
-            while (batches.first() <= batch) {
-                int covered = batches.covers(batches.first());
-                removeFirst();
-                if (covered > 0) {
-                    reads.came(covered);
-                    allInMemory();
-                }
-            }
-            passDisowned();
+            flight.completed(batch);
         } else {
             failed(batch, status, WorkCompletion.describe(wc));
         }
@@ -277,10 +208,10 @@ final class NicQueue {
     private void failed(long batch, int status, String reason) {
         if (WorkCompletion.isOfRequest(status)) {
             unanswered = false;
-            NicWork work = batches.work(batch);
+            NicWork work = flight.work(batch);
             if (work != null) {
                 work.fail(End.FAILED, reason);
-                leave(work);
+                agenda.leave(work);
             }
             breakOff();
         } else if (status == WorkCompletion.IBV_WC_RETRY_EXC_ERR && !unanswered) {
@@ -291,39 +222,6 @@ final class NicQueue {
         } else {
             giveUp(reason);
         }
-    }
-
-    /// The oldest batch is over.
-    private void removeFirst() {
-        boolean owing = batches.isOwing(batches.first());
-        NicWork work = batches.removeFirst();
-        if (work != null && owing) {
-            reads.arrived(work);
-        } else if (work != null) {
-            over(work);
-        }
-    }
-
-    /// One of the things under way of a work is over.
-    private void over(NicWork work) {
-        work.underWay--;
-        settle(work);
-    }
-
-    /// Everything that has completed is in the peer's memory.
-    private void allInMemory() {
-        NicWork work;
-        while ((work = reads.poll()) != null) {
-            over(work);
-        }
-    }
-
-    /// Removes what nobody wants any more and was not posted again: no completion tells of it.
-    private void passDisowned() {
-        while (!batches.isEmpty() && batches.work(batches.first()) == null) {
-            removeFirst();
-        }
-        debt.changed(!batches.isEmpty());
     }
 
     // --- the queue pair's life ------------------------------------------------------------------
@@ -372,15 +270,16 @@ final class NicQueue {
         NicWork ended;
         synchronized (this) {
             state = State.NONE;
-            debt.changed(false);
+            flight.interrupted();
             if (closed) {
-                loseAll();
+                flight.loseAll(lost);
+                agenda.loseAll();
             } else {
-                dropCutOff();
+                flight.dropCutOff();
             }
-            ended = over.takeAll();
+            ended = agenda.takeEnded();
         }
-        tell(ended);
+        NicAgenda.tell(ended);
     }
 
     /// The queue pair could not be destroyed: none may follow, since both could write, and what is
@@ -393,59 +292,13 @@ final class NicQueue {
         ended();
     }
 
-    private void dropCutOff() {
-        for (long batch = batches.first(); batch < batches.end(); batch++) {
-            NicWork work = batches.work(batch);
-            if (work != null && work.cutOff) {
-                work.fail(End.ABORTED, null);
-                drop(batch, work);
-            }
-        }
-        NicWork after;
-        for (NicWork work = reads.first(); work != null; work = after) {
-            after = work.next;
-            if (work.cutOff) {
-                work.fail(End.ABORTED, null);
-                reads.remove(work);
-                over(work);
-            }
-        }
-    }
-
-    /// Work into or from regions that the peer has closed since: it fails, since posted again it
-    /// might meet another region that has got the key.
-    private void failStale() {
-        for (long batch = batches.first(); batch < batches.end(); batch++) {
-            NicWork work = batches.work(batch);
-            if (work != null && batches.isStale(batch)) {
-                work.fail(End.STALE, null);
-                leave(work);
-            }
-        }
-    }
-
-    /// The peer has ended its half of the queue pair: nothing of it arrives there any more.
-    private void dropFailed() {
-        for (long batch = batches.first(); batch < batches.end(); batch++) {
-            NicWork work = batches.work(batch);
-            if (work != null && work.hasFailed()) {
-                drop(batch, work);
-            }
-        }
-    }
-
-    private void drop(long batch, NicWork work) {
-        batches.disown(batch);
-        over(work);
-    }
-
     /// Takes a fresh queue pair over, which leads to the peer. Nothing is posted to it before
     /// [#ready]. Not after [#close].
     ///
     /// @param flush what has to follow writes, or null
     synchronized void take(QueuePair fresh, FlushWord.@Nullable Read flush) {
         pair = fresh;
-        reads.use(flush);
+        flight.readBehind(flush);
     }
 
     /// The peer has ended the queue pair before the one that was taken over: posts again what was
@@ -461,27 +314,17 @@ final class NicQueue {
             state = State.READY;
             try {
                 List<WorkQueue.Source> none = new ArrayList<>(); // the others are told below
-                allInMemory(); // the peer has ended what it came by
-                failStale();
-                dropFailed();
-                passDisowned();
+                flight.fenced();
                 repost(fresh);
-                fenced = unfenced;
-                unfenced = none;
+                fenced = agenda.takeUnfenced(none);
             } catch (Throwable e) {
                 broken(e);
             }
             pump();
-            ended = over.takeAll();
+            ended = agenda.takeEnded();
         }
-        tell(ended);
-        for (WorkQueue.Source source : fenced) {
-            try {
-                source.fenced();
-            } catch (Throwable e) { // the others have to hear, too
-                Log.error("the fence of a transfer by a NIC could not be told", e);
-            }
-        }
+        NicAgenda.tell(ended);
+        NicAgenda.tellFenced(fenced);
     }
 
     private void repost(QueuePair to) {
@@ -489,11 +332,9 @@ final class NicQueue {
         asked = true;
         boolean unused = to.requestNotification();
         look(to);
-        reads.restart();
-        for (long batch = batches.first(); batch < batches.end() && state == State.READY; batch++) {
-            NicWork work = batches.work(batch);
-            if (work != null) {
-                batches.countAgain(batch, work);
+        flight.restart();
+        for (long batch = flight.first(); batch <= flight.last() && state == State.READY; batch++) {
+            if (flight.goesAgain(batch)) {
                 post(batch, to);
             }
         }
@@ -519,26 +360,6 @@ final class NicQueue {
             } else {
                 stuck();
             }
-        }
-    }
-
-    private void loseAll() {
-        while (!batches.isEmpty()) {
-            NicWork work = batches.work(batches.first());
-            if (work != null) {
-                work.fail(lost, null);
-            }
-            removeFirst();
-        }
-        NicWork work;
-        while ((work = reads.poll()) != null) {
-            work.fail(lost, null);
-            over(work);
-        }
-        while ((work = waiting.poll()) != null) {
-            work.waiting = false;
-            work.fail(End.LOST, null);
-            settle(work);
         }
     }
 
@@ -580,6 +401,6 @@ final class NicQueue {
 
     /// @return nanoseconds for which nothing has completed of what is under way
     long silence() {
-        return debt.silence();
+        return flight.silence();
     }
 }
