@@ -37,21 +37,21 @@ final class Announcements {
                 case Frame.SEND -> {
                     if ((Frame.flags(h, at) & Frame.CREDITS) != 0) {
                         connection.outbound.credits.granted(c, 0, false);
-                        matcher.resume();
+                        matcher.sends.resume();
                     }
                     boolean inline = (Frame.flags(h, at) & Frame.INLINE) != 0;
                     int n = inline ? Math.min(Frame.count(h, at), Frame.INLINE_MAX) : length;
                     int reason =
-                            matcher.message(
+                            matcher.receives.message(
                                     a, b, transfer, inline ? h : p, inline ? at + Frame.D : pAt, n);
                     if (reason != 0) {
-                        refusals.refuseLocked(h, at, reason, n, matcher.lastCapacity);
+                        refusals.refuseLocked(h, at, reason, n, matcher.receives.lastCapacity);
                     }
                 }
-                case Frame.SEND_REQUEST -> matcher.request(a, b, transfer, c);
+                case Frame.SEND_REQUEST -> matcher.receives.request(a, b, transfer, c);
                 case Frame.ADVERT -> {
                     RemoteMemory memory = length == 0 ? null : descriptor(p, pAt, length);
-                    matcher.advert(a, b, c, transfer, memory);
+                    matcher.sends.advert(a, b, c, transfer, memory);
                 }
                 case Frame.SEND_STORED -> connection.reports.receivedByStore(transfer, c);
                 case Frame.TRUNCATED ->
@@ -59,19 +59,19 @@ final class Announcements {
                                 transfer, new TelpherException.Truncated(c, d));
                 case Frame.ABORT -> {
                     if (transfer == 0) {
-                        matcher.aborted(a, b, reasonOf(h, at));
+                        matcher.receives.aborted(a, b, reasonOf(h, at));
                     } else {
                         connection.reports.aborted(
                                 transfer, reasonOf(h, at), Frame.field(h, at, Frame.E) != 0);
                     }
                 }
-                case Frame.WITHDRAW -> matcher.withdraw(a, b, transfer);
+                case Frame.WITHDRAW -> matcher.sends.withdraw(a, b, transfer);
                 case Frame.WITHDRAWN -> connection.reports.withdrawn(transfer);
                 case Frame.FORGET -> matcher.tags.forget(a, Frame.count(h, at), p, pAt, length);
                 case Frame.FORGOTTEN -> matcher.tags.forgotten(a, b);
                 case Frame.CREDIT -> {
                     connection.outbound.credits.granted(a, b, c != 0);
-                    matcher.resume();
+                    matcher.sends.resume();
                 }
                 case Frame.REFUSED -> {
                     connection.outbound.enqueue(

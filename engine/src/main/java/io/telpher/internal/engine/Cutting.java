@@ -126,7 +126,7 @@ final class Cutting {
     ///
     /// @return how many credits, to be remembered: the frame may get lost
     int addCredits(LaneState s) {
-        int owed = connection.matcher.takeCredits();
+        int owed = connection.matcher.receives.takeCredits();
         if (owed > 0) {
             s.addFlags(Frame.CREDITS);
             s.set(Frame.C, owed);

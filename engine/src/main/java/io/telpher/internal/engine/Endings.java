@@ -137,9 +137,11 @@ final class Endings {
     private void tellPeer(Operation op, int reason) {
         switch (op.kind) {
             case WRITE, NOTIFY -> connection.outbound.credits.noteRevoked(op);
-            case SEND -> connection.matcher.sendRevoked(op);
+            case SEND -> connection.matcher.sends.revoked(op);
             case RECEIVE -> {
-                if (!op.peerEnded && !connection.isOver() && connection.matcher.askToWithdraw(op)) {
+                if (!op.peerEnded
+                        && !connection.isOver()
+                        && connection.matcher.receives.askToWithdraw(op)) {
                     // Where its region closes nothing has to be waited for: that keeps everybody
                     // out, and must not depend on the peer.
                     op.asking = reason != Connection.STALE;
@@ -227,8 +229,8 @@ final class Endings {
     private void handOver(Operation op) {
         boolean good = op.reason == Connection.DONE;
         switch (op.kind) {
-            case SEND -> connection.matcher.sendEnded(op);
-            case RECEIVE -> connection.matcher.receiveEnded(op);
+            case SEND -> connection.matcher.sends.ended(op);
+            case RECEIVE -> connection.matcher.receives.ended(op);
             case SERVE -> {
                 table.release(op);
                 return;

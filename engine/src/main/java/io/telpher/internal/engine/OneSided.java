@@ -24,7 +24,7 @@ final class OneSided {
     private final ConnectionCore connection;
     private final SpinLock lock;
     private final Outbound outbound;
-    private final Matcher matcher;
+    private final Sends sends;
     private final Endings endings;
 
     /// The peer's incarnation: descriptors of another one are stale.
@@ -43,7 +43,7 @@ final class OneSided {
         this.connection = connection;
         this.lock = connection.lock;
         this.outbound = connection.outbound;
-        this.matcher = connection.matcher;
+        this.sends = connection.matcher.sends;
         this.endings = connection.endings;
         this.peer = connection.peerAddress().incarnation();
         this.stores = new OperationQueue(connection.table);
@@ -241,7 +241,7 @@ final class OneSided {
             op.copying = false;
             op.path = path; // also when it failed: that is where
             if (!op.isPending()) {
-                matcher.stoppedStoring(op);
+                sends.stoppedStoring(op);
                 endings.tryFinish(op, connection.isOver());
                 return;
             }
@@ -260,7 +260,7 @@ final class OneSided {
                     op.received = op.length;
                     endings.finish(op, Connection.DONE);
                 } else if (op.kind == Operation.Kind.SEND) {
-                    matcher.stored(op);
+                    sends.stored(op);
                 } else {
                     outbound.advanceWrite(op);
                 }
@@ -307,7 +307,7 @@ final class OneSided {
     void goByFrames(Operation op) {
         op.path = connection.lanes.path();
         if (op.kind == Operation.Kind.SEND) {
-            matcher.notStored(op);
+            sends.notStored(op);
         } else {
             op.stage = Operation.Stage.DATA;
             outbound.enqueue(op);
@@ -331,7 +331,7 @@ final class OneSided {
         try {
             op.copying = false;
             if (!op.isPending()) {
-                matcher.stoppedStoring(op);
+                sends.stoppedStoring(op);
                 endings.tryFinish(op, connection.isOver());
                 return;
             }

@@ -279,11 +279,11 @@ final class Posting {
             }
             case SEND -> {
                 op.path = connection.lanes.path();
-                matcher.postSend(op);
+                matcher.sends.post(op);
             }
             case RECEIVE -> {
                 op.path = connection.lanes.path();
-                matcher.postReceive(op);
+                matcher.receives.post(op);
             }
             case NOTIFY -> {
                 op.path = connection.lanes.path();

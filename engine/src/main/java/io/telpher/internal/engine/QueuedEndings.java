@@ -15,7 +15,7 @@ final class QueuedEndings {
     private final ConnectionCore connection;
     private final SpinLock lock;
     private final OneSided oneSided;
-    private final Matcher matcher;
+    private final Sends sends;
     private final Endings endings;
 
     /// What waits until the peer has given up what carried it.
@@ -28,7 +28,7 @@ final class QueuedEndings {
         this.connection = connection;
         this.lock = connection.lock;
         this.oneSided = oneSided;
-        this.matcher = connection.matcher;
+        this.sends = connection.matcher.sends;
         this.endings = connection.endings;
         this.unfenced = new Unfenced(connection);
     }
@@ -87,7 +87,7 @@ final class QueuedEndings {
             op.unfenced = job;
         }
         if (!op.isPending()) {
-            matcher.stoppedStoring(op);
+            sends.stoppedStoring(op);
             endings.tryFinish(op, connection.isOver());
         } else if (connection.isOver()) {
             op.error = connection.failure();

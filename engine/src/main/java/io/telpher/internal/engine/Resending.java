@@ -72,7 +72,7 @@ final class Resending {
                     op.unconfirmed--;
                     connection.reports.confirmed(op, kind, 0);
                 } else if (kind == LaneState.Sent.MESSAGE) {
-                    connection.matcher.owe((int) offset);
+                    connection.matcher.receives.owe((int) offset);
                     resends.addLast(new Resend(kind, op, 0, length));
                 } else {
                     resends.addLast(new Resend(kind, op, offset, length));
@@ -158,10 +158,10 @@ final class Resending {
             }
             case READ -> credits.readAnswered();
             case MESSAGE -> {
-                connection.matcher.owe((int) offset);
-                connection.matcher.unsent(op, kind);
+                connection.matcher.receives.owe((int) offset);
+                connection.matcher.sends.unsent(op, kind);
             }
-            case REQUEST -> connection.matcher.unsent(op, kind);
+            case REQUEST -> connection.matcher.sends.unsent(op, kind);
             default -> {}
         }
     }

@@ -25,9 +25,9 @@ final class TagChannel implements ControlFrame.Owner {
     long receiveNext;
 
     final LongMap<Operation> receives = new LongMap<>();
-    final LongMap<Matcher.Arrival> arrivals = new LongMap<>();
+    final LongMap<Receives.Arrival> arrivals = new LongMap<>();
     final LongMap<Operation> started = new LongMap<>();
-    final LongMap<Matcher.Advert> adverts = new LongMap<>();
+    final LongMap<Sends.Advert> adverts = new LongMap<>();
     final LongMap<Boolean> withdrawn = new LongMap<>();
 
     /// Sends that have not started.

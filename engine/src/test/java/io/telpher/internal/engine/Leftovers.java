@@ -124,7 +124,10 @@ public final class Leftovers {
     /// Credits are here, or on their way back at the peer.
     private void credits(ConnectionCore own, ConnectionCore peer) {
         Credits credits = own.outbound.credits;
-        int messages = credits.messages + peer.matcher.arrived + peer.matcher.creditsOwed;
+        int messages =
+                credits.messages
+                        + peer.matcher.receives.arrived
+                        + peer.matcher.receives.creditsOwed;
         none(Credits.MESSAGES - messages, "credits for messages are missing");
         int notes = credits.noteBytes + peer.mailbox.bytesOwed;
         for (LaneState s : peer.lanes.all()) {
@@ -154,15 +157,15 @@ public final class Leftovers {
             none(channel.adverts.size(), name + "adverts");
             foretold += channel.withdrawn.size() + channel.adverts.size();
             for (Object one : channel.arrivals.values) {
-                if (one instanceof Matcher.Arrival arrival) {
+                if (one instanceof Receives.Arrival arrival) {
                     arrived += arrival.aborted() ? 0 : 1;
                     foretold += arrival.aborted() ? 1 : 0;
                 }
             }
         }
-        none(matcher.arrived - arrived, "messages counted that are not there");
+        none(matcher.receives.arrived - arrived, "messages counted that are not there");
         none(matcher.foretold - foretold, "positions counted that are not there");
-        none(matcher.starved.size(), "tags that wait for credit");
+        none(matcher.sends.starved.size(), "tags that wait for credit");
     }
 
     /// Both sides count alike: what one is ahead the other knows of.

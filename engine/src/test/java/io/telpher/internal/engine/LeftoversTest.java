@@ -56,7 +56,7 @@ class LeftoversTest {
         REFUSAL("refusals", core -> core.lanes.all()[0].held.add(1L)),
         PARTS("parts", core -> Objects.requireNonNull(core.mailbox.parts(7, 9000))),
         MAILBOX("not taken", core -> core.mailbox.notified(new byte[9000])),
-        RECEIVE("receives", core -> core.matcher.postReceive(slot(core))),
+        RECEIVE("receives", core -> core.matcher.receives.post(slot(core))),
         USER("users", core -> core.endpoint().regions().all().getFirst().users.incrementAndGet());
 
         final String said;
@@ -99,8 +99,8 @@ class LeftoversTest {
         run(
                 (own, peer) -> {
                     Matcher matcher = ((ConnectionImpl) own).core.matcher;
-                    matcher.withdraw(5, 3, 77);
-                    matcher.advert(5, 3, 100_000, 77, null);
+                    matcher.sends.withdraw(5, 3, 77);
+                    matcher.sends.advert(5, 3, 100_000, 77, null);
                     found.addAll(Leftovers.between(own, peer));
                 });
         assertThat(found).noneMatch(text -> text.contains("adverts"));
