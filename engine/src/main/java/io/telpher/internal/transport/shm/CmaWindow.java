@@ -22,7 +22,7 @@ final class CmaWindow extends ShmWindow {
 
     /// @param address of the region in the owner's process
     CmaWindow(
-            ShmWindows owner,
+            OpenWindows owner,
             ShmLink link,
             RemoteMemory memory,
             Access access,

@@ -50,7 +50,7 @@ final class DirectWindow extends ShmWindow {
     /// @param own the owner's region when it lives in this process, else null
     /// @param mapping what is unmapped at the end, or null
     DirectWindow(
-            ShmWindows owner,
+            OpenWindows owner,
             ShmLink link,
             String path,
             RemoteMemory memory,

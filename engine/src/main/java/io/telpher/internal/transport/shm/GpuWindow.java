@@ -41,7 +41,7 @@ final class GpuWindow extends ShmWindow {
     private boolean unmapped;
 
     private GpuWindow(
-            ShmWindows owner,
+            OpenWindows owner,
             ShmLink link,
             String path,
             RemoteMemory memory,
@@ -76,7 +76,7 @@ final class GpuWindow extends ShmWindow {
 
     /// A region of an endpoint of this process.
     static GpuWindow of(
-            ShmWindows owner,
+            OpenWindows owner,
             ShmLink link,
             RemoteMemory memory,
             boolean onlyThroughAnother,
@@ -101,7 +101,7 @@ final class GpuWindow extends ShmWindow {
     /// @param record what its owner says, checked already
     /// @param descriptors the window's from then on
     static GpuWindow of(
-            ShmWindows owner,
+            OpenWindows owner,
             ShmLink link,
             RemoteMemory memory,
             Access access,

@@ -15,7 +15,7 @@ abstract sealed class ShmWindow implements Window permits DirectWindow, CmaWindo
     /// How long [#close()] waits for the threads inside: many slices.
     private static final Duration CLOSE_LIMIT = Duration.ofSeconds(2);
 
-    private final ShmWindows owner;
+    private final OpenWindows owner;
     private final String path;
 
     /// This side's page of announcements on the link. A thread may come here when the link has just
@@ -45,7 +45,7 @@ abstract sealed class ShmWindow implements Window permits DirectWindow, CmaWindo
     private int joinTicket;
 
     ShmWindow(
-            ShmWindows owner,
+            OpenWindows owner,
             ShmLink link,
             String path,
             RemoteMemory memory,

@@ -9,21 +9,19 @@ import io.telpher.internal.device.Gpu;
 import io.telpher.internal.device.PeerPolicy;
 import io.telpher.internal.device.Runtimes;
 import io.telpher.internal.ffi.linux.Memory;
-import io.telpher.internal.observe.Log;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.LocalRegion;
 import io.telpher.spi.PeerAddress;
 import io.telpher.spi.Window;
 import io.telpher.spi.Windows;
-import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.Set;
-import java.util.TreeSet;
 import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
 
-/// Opens a peer's regions: inside this process directly, else by mapping the owner's memfd, else by
-/// `process_vm_writev`. What is possible was found out once, when the link came to be.
+/// Opens a peer's regions, and lists them ([OpenWindows]): inside this process directly, else by
+/// mapping the owner's memfd, else by `process_vm_writev`. What is possible was found out once,
+/// when the link came to be.
 final class ShmWindows implements Windows {
     /// Page tables are filled in pieces of this size, with a look at the deadline in between.
     private static final long POPULATE_STEP = 64 << 20;
@@ -46,29 +44,19 @@ final class ShmWindows implements Windows {
     private final @Nullable String noMapped;
     private final @Nullable String noCma;
 
-    // Guarded by this. Windows that have not been closed yet; whoever takes one out closes it.
-    private final Set<ShmWindow> open = new HashSet<>();
-    private boolean closed;
+    private final OpenWindows open;
 
+    // Guarded by this.
     /// Why memory of the owner's GPUs is not lent, as it says.
     private final Set<String> notLent = new LinkedHashSet<>();
 
     /// Written by whoever opens a region; the owner may count it among what this side has mapped.
     private volatile boolean askedForGpus;
 
-    /// Windows that are being closed one by one.
-    private int forgetting;
-
-    /// Windows to memory of GPUs that a copy did not leave in time: the owner must not be told
-    /// that they are unmapped.
-    private final Set<ShmWindow> leaked = new HashSet<>();
-
-    /// Some thread never left a window: the link's pages, where it is still announced, must stay.
-    private boolean leaking;
-
     private ShmWindows(ShmEndpoint endpoint, ShmLink link, PeerAddress peer) {
         this.endpoint = endpoint;
         this.link = link;
+        this.open = new OpenWindows(link);
         this.peer = peer;
         LinkSetup.Greeting greeting = link.greeting();
         ShmEndpoint found = ShmEndpoint.local(greeting.incarnation());
@@ -126,23 +114,23 @@ final class ShmWindows implements Windows {
         }
         ShmWindow inside = local == null ? null : openLocal(local, memory);
         if (inside != null) {
-            return add(inside);
+            return open.add(inside);
         }
         int paths =
                 (noMapped == null ? RegionMessage.MAPPED : 0)
                         | (noCma == null ? RegionMessage.CMA : 0);
         try {
-            return add(ask(memory, paths | gpuPaths(false), deadline));
+            return open.add(ask(memory, paths | gpuPaths(false), deadline));
         } catch (OnDevice e) {
             // Only now: loading a driver takes a while, and most peers have no device.
-            return add(askForGpu(memory, deadline));
+            return open.add(askForGpu(memory, deadline));
         } catch (TelpherException.NativeFailure e) {
             // The mapping failed, for want of address space or of map entries.
             if ((paths & RegionMessage.CMA) == 0) {
                 throw new TelpherException.Unsupported(link.text() + ": " + e.getMessage());
             }
             try {
-                return add(ask(memory, RegionMessage.CMA, deadline));
+                return open.add(ask(memory, RegionMessage.CMA, deadline));
             } catch (OnDevice onDevice) {
                 throw new TelpherException.Unsupported(link.text() + ": " + e.getMessage());
             }
@@ -195,9 +183,9 @@ final class ShmWindows implements Windows {
         }
         if (device != null) {
             boolean through = !owner.allows(GpuWindow.direct(device));
-            return GpuWindow.of(this, link, memory, through, region, device);
+            return GpuWindow.of(open, link, memory, through, region, device);
         }
-        return new DirectWindow(this, link, "self", memory, access, region.segment(), region, null);
+        return new DirectWindow(open, link, "self", memory, access, region.segment(), region, null);
     }
 
     /// The region is a device's, and this side has not said how it could reach that.
@@ -245,7 +233,7 @@ final class ShmWindows implements Windows {
                     link.text() + ": a record of device memory that makes no sense");
         }
         return GpuWindow.of(
-                this,
+                open,
                 link,
                 memory,
                 answer.access(),
@@ -281,7 +269,7 @@ final class ShmWindows implements Windows {
             }
             if (answer.path() == RegionMessage.CMA && (paths & RegionMessage.CMA) != 0) {
                 return new CmaWindow(
-                        this,
+                        open,
                         link,
                         memory,
                         answer.access(),
@@ -312,7 +300,7 @@ final class ShmWindows implements Windows {
             mapping.populate(at, Math.min(POPULATE_STEP, bytes - at), advice);
         }
         return new DirectWindow(
-                this,
+                open,
                 link,
                 "mapped",
                 memory,
@@ -352,97 +340,9 @@ final class ShmWindows implements Windows {
         }
     }
 
-    /// Lists a new window, unless all were closed, or its region, while it was opened.
-    private ShmWindow add(ShmWindow window) {
-        synchronized (this) {
-            if (!closed && (!(window instanceof GpuWindow) || window.isOpen())) {
-                open.add(window);
-                return window;
-            }
-        }
-        window.unmap(); // nobody knows it
-        synchronized (this) {
-            if (!closed) {
-                throw new TelpherException.StaleRegion("the region was closed by its owner");
-            }
-        }
-        throw new TelpherException.Closed(link.text() + " is closed");
-    }
-
-    /// The owner wants back the memory of a device: unmaps it, which tells the owner. On the
-    /// control executor. A region that is being opened is found to be closed by [#add].
+    /// The owner wants back the memory of a device. On the control executor.
     void revoked(int index, int generation) {
-        ShmWindow found = null;
-        ShmWindow left = null;
-        synchronized (this) {
-            for (ShmWindow window : open) {
-                if (window instanceof GpuWindow && window.isOf(index, generation)) {
-                    found = window;
-                }
-            }
-            for (ShmWindow window : leaked) {
-                if (window.isOf(index, generation)) {
-                    left = window;
-                }
-            }
-        }
-        if (found != null) {
-            found.close();
-        } else if (left != null) {
-            if (left.shut()) {
-                synchronized (this) {
-                    leaked.remove(left);
-                }
-            }
-        } else if (!link.exchange().isAsking(index, generation)) {
-            link.exchange().released(index, generation);
-        }
-    }
-
-    /// @return whether the window was still listed: the caller closes it then, and calls
-    ///     [#forgotten()]
-    synchronized boolean forget(ShmWindow window) {
-        boolean listed = open.remove(window);
-        if (listed) {
-            forgetting++;
-        }
-        return listed;
-    }
-
-    /// A window that is not listed any more has been closed.
-    synchronized void forgotten() {
-        forgetting--;
-        notifyAll();
-    }
-
-    /// Waits for windows that others are closing: they look at the link's memory. Each takes a
-    /// limited time.
-    private synchronized void awaitForgotten() {
-        boolean interrupted = false;
-        while (forgetting > 0) {
-            try {
-                wait();
-            } catch (InterruptedException e) {
-                interrupted = true;
-            }
-        }
-        if (interrupted) {
-            Thread.currentThread().interrupt();
-        }
-    }
-
-    /// A thread did not leave a window in time: this link's memory stays for good.
-    void leaked(ShmWindow window) {
-        synchronized (this) {
-            leaking = true;
-            if (window instanceof GpuWindow) {
-                leaked.add(window);
-            }
-        }
-        Log.warning(
-                "a thread stays inside a window of path %s to %s; its memory is not given back"
-                        .formatted(window.path(), link.text()),
-                null);
+        open.revoked(index, generation);
     }
 
     @Override
@@ -453,12 +353,7 @@ final class ShmWindows implements Windows {
 
     /// What is in use: what would be possible is not found out before it is needed.
     private synchronized String gpus() {
-        Set<String> paths = new TreeSet<>();
-        for (ShmWindow window : open) {
-            if (window instanceof GpuWindow) {
-                paths.add(window.path());
-            }
-        }
+        Set<String> paths = open.gpuPaths();
         return (paths.isEmpty() ? "" : "; GPUs: " + String.join(", ", paths))
                 + (notLent.isEmpty()
                         ? ""
@@ -474,28 +369,8 @@ final class ShmWindows implements Windows {
     /// peer sees the hang-up, nobody here touches its memory any more.
     @Override
     public void close() {
-        Set<ShmWindow> rest;
-        synchronized (this) {
-            if (closed) {
-                return;
-            }
-            closed = true;
-            rest = Set.copyOf(open);
-            open.clear();
-        }
-        for (ShmWindow window : rest) {
-            try {
-                boolean unused = window.shut();
-            } catch (RuntimeException e) {
-                // The others, and the link, must be given back all the same.
-                Log.error("a window of path " + window.path() + " could not be closed", e);
-            }
-        }
-        awaitForgotten();
-        synchronized (this) {
-            if (leaking) {
-                return;
-            }
+        if (!open.close()) {
+            return;
         }
         if (askedForGpus) {
             link.exchange().releasedAll();
