@@ -171,6 +171,18 @@ def test_the_runner_the_first_generation_and_an_address_typed_by_hand(tmp_path, 
         process.communicate()
 
 
+def test_interpreters_that_a_script_starts_have_the_module_too(tmp_path):
+    import subprocess
+
+    child = "import uccl; from uccl import p2p; import uccl.p2p as again; print(uccl.__name__, p2p is again, p2p.Endpoint.__module__)"
+    path = tmp_path / "script.py"
+    path.write_text("import subprocess, sys; print(subprocess.run([sys.executable, '-c', %r], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout)" % child)
+    done = subprocess.run(
+        [sys.executable, "-m", "telpher.compat", "uccl", str(path)], env=environment(), stdout=subprocess.PIPE, text=True, timeout=DEADLINE
+    )
+    assert done.stdout.split() == ["telpher.compat.uccl", "True", p2p.Endpoint.__module__]
+
+
 def test_install_gives_the_module_by_its_name(monkeypatch):
     for name in ("uccl", "uccl.p2p"):
         monkeypatch.delitem(sys.modules, name, raising=False)

@@ -13,6 +13,8 @@ def main() -> None:
     if len(sys.argv) < 3 or sys.argv[1] not in _MODULES:
         sys.exit("usage: python -m telpher.compat {%s} SCRIPT ARGS..." % ",".join(_MODULES))
     install(sys.argv[1])
+    children = os.path.join(os.path.dirname(os.path.abspath(__file__)), "children")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [children, os.environ.get("PYTHONPATH")]))
     del sys.argv[:2]
     sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
     runpy.run_path(sys.argv[0], run_name="__main__")
