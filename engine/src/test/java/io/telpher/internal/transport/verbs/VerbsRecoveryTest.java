@@ -79,6 +79,7 @@ class VerbsRecoveryTest {
     @ParameterizedTest
     @ValueSource(ints = {SendRequest.IBV_WR_RDMA_WRITE, SendRequest.IBV_WR_RDMA_READ})
     void aRefusalThatWasLostCostsNoLane(int opcode) {
+        VERBS.removeDevice("fake1"); // whose windows are opened behind the first transfer's back
         try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
             Regions regions = Regions.of(couple, BYTES).opened(couple);
             boolean read = opcode == SendRequest.IBV_WR_RDMA_READ;
@@ -153,6 +154,7 @@ class VerbsRecoveryTest {
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
     void anErrorInATaskCostsTheLinkAndNoTransfer(boolean active) {
+        VERBS.removeDevice("fake1"); // whose windows are opened behind the first transfer's back
         AtomicBoolean failing = new AtomicBoolean();
         Provider broken =
                 Altered.provider(
