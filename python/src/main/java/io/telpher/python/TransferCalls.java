@@ -185,7 +185,8 @@ final class TransferCalls {
         return posted.state() == TransferState.PENDING ? 0 : result(posted);
     }
 
-    /// Request: count 8, address of the transfers' handles 8. Each is replaced by what [#post] gives
+    /// Request: count 8, address of the transfers' handles 8. Each is replaced by what [#post]
+    // gives
     /// for it, or by its failure: one that cannot be posted keeps no other from it.
     static long postAll(long request) {
         long count = at(request, 0);
