@@ -186,8 +186,7 @@ final class TransferCalls {
     }
 
     /// Request: count 8, address of the transfers' handles 8. Each is replaced by what [#post]
-    // gives
-    /// for it, or by its failure: one that cannot be posted keeps no other from it.
+    /// gives for it, or by its failure: one that cannot be posted keeps no other from it.
     static long postAll(long request) {
         long count = at(request, 0);
         long handles = at(request, 8);
