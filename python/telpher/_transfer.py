@@ -333,8 +333,8 @@ class PreparedTransfer(PostedTransfer):
 def post_all(transfers: Iterable[PreparedTransfer]) -> None:
     """Posts all of them in one call into the engine, in this order; each ends by itself, as after ``post``.
 
-    For many small transfers that are independent: what goes by a GPU goes out in a few launches then, where each ``post`` by itself would have one,
-    and on the host's paths a posting costs less. What belongs together is better one transfer of many pieces.
+    For many small transfers that are independent: a posting costs less. What goes by a GPU may still go out in a launch for each (docs/gpu.md, "The CUDA queue").
+    What belongs together is better one transfer of many pieces.
 
     Raises RuntimeError, and posts nothing, when one of them is pending or is there twice. Of those that could not be posted (as their connection is
     closed) the first one's error is raised when the others have been posted.
