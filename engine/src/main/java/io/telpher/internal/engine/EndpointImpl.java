@@ -344,17 +344,17 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         }
     }
 
-    /// Takes a region away from every lane and every peer.
+    /// Takes a region away from every lane and every peer; from all others when one holds it.
     ///
     /// @return who holds it beyond the deadline, or null
     @Nullable String revoke(RegionImpl region, Deadline deadline) {
+        String holder = null;
         for (ConnectionCore connection : connections.all()) {
-            String holder = connection.keeper.letGo(region, deadline);
-            if (holder != null) {
-                return holder;
-            }
+            String here = connection.keeper.letGo(region, deadline);
+            holder = holder == null ? here : holder;
         }
-        return transports.revoke(region, deadline);
+        String there = transports.revoke(region, deadline);
+        return holder == null ? there : holder;
     }
 
     @Override

@@ -400,13 +400,15 @@ final class LaneKeeper {
     ///
     /// @return null; or who may still do, though the deadline has passed
     @Nullable String letGo(RegionImpl region, Deadline deadline) {
+        String holder = null;
         for (LaneState s : lanes.all()) {
-            if (!s.pollToken.take(deadline)) {
-                return "a thread of this process still takes in what %s brings".formatted(s.name());
+            if (s.pollToken.take(deadline)) {
+                discardInbound(s, region);
+            } else if (holder == null) {
+                holder = "a thread of this process still takes in what " + s.name() + " brings";
             }
-            discardInbound(s, region);
         }
-        return null;
+        return holder;
     }
 
     /// With the poll token, which is given back.

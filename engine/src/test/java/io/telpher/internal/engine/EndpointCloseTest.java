@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowable;
 
+import io.telpher.Connection;
 import io.telpher.EndpointOptions;
 import io.telpher.MemoryRegion;
 import io.telpher.TelpherException;
@@ -84,6 +85,33 @@ class EndpointCloseTest {
             region.segment().fill((byte) 1);
             lane.pollToken.giveBack();
             region.close();
+        }
+    }
+
+    @Test
+    @Timeout(30)
+    void aLaneThatIsHeldLeavesThePeersNoWindow() {
+        EndpointOptions options =
+                EndpointOptions.DEFAULTS
+                        .withTransports(List.of("shm", "tcp"))
+                        .withInterfaces(List.of("lo"))
+                        .withDrainLimit(Duration.ofMillis(200));
+        try (EndpointImpl owner = new EndpointImpl(options);
+                EndpointImpl peer = new EndpointImpl(options)) {
+            Connection connection = peer.connect(owner.address(), Duration.ofSeconds(10));
+            MemoryRegion source = peer.allocate(8);
+            MemoryRegion target = owner.allocate(8);
+            connection.write(source.all(), target.remote()).await();
+            ConnectionCore core = new ConnectionCore(owner, 99, owner.address());
+            owner.remember(core);
+            LaneState lane = new StubLane(StubLane.LEAST_PAYLOAD).addTo(core, 0);
+            lane.pollToken.take();
+            assertThatThrownBy(target::close).isInstanceOf(TelpherException.RegionBusy.class);
+            Transfer late = connection.write(source.all(), target.remote());
+            late.await(Duration.ofSeconds(10));
+            assertThat(late.error()).isInstanceOf(TelpherException.StaleRegion.class);
+            lane.pollToken.giveBack();
+            target.close();
         }
     }
 
