@@ -15,10 +15,22 @@ import org.jspecify.annotations.Nullable;
 final class Events {
     private static final boolean RECORDS = ModuleLayer.boot().findModule("jdk.jfr").isPresent();
 
+    private static volatile boolean prepared;
+
     private Events() {}
 
     private static boolean wanted() {
         return RECORDS && FlightRecorder.isInitialized();
+    }
+
+    /// Loads the events once somebody records, without a lock: the first one that happens may come
+    /// under a connection's. By the progress threads now and then; costs a look after the first
+    // time.
+    static void prepare() {
+        if (!prepared && wanted()) {
+            prepared = true;
+            Recordings.load();
+        }
     }
 
     static void opened(ConnectionCore connection) {

@@ -485,6 +485,7 @@ final class Progress implements Runnable {
             }
         }
         publish(now);
+        Events.prepare();
         quietTicks = any ? 0 : quietTicks + 1;
         boolean slowly = quietTicks >= QUIET_TICKS;
         // What is posted after this is announced by a ring; what was posted before it, and after

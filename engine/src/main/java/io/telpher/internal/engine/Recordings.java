@@ -19,6 +19,25 @@ import org.jspecify.annotations.Nullable;
 final class Recordings {
     private Recordings() {}
 
+    /// Has Flight Recorder take notice of all of them.
+    static void load() {
+        for (Event event :
+                List.of(
+                        new ConnectionOpened(),
+                        new ConnectionEnded(),
+                        new ConnectFailed(),
+                        new LaneAdded(),
+                        new LaneDied(),
+                        new PathChosen(),
+                        new PathRejected(),
+                        new RegionRegistered(),
+                        new RegionClosed(),
+                        new SlowTransfer(),
+                        new TransferFailed())) {
+            boolean unused = event.isEnabled();
+        }
+    }
+
     /// What every event has.
     @Category("Telpher")
     @StackTrace(false)
