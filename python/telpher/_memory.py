@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 from typing import Any, List, NamedTuple, Tuple
 
@@ -178,7 +179,7 @@ def _of_buffer(view: memoryview) -> Layout:
     """The view stays the owner: while it lives the object cannot be resized or closed."""
     if view.suboffsets:
         raise TypeError("a buffer of pointers (with suboffsets) has no piece of memory of its own")
-    if "O" in view.format:
+    if "O" in re.sub(":[^:]*:", "", view.format):  # the names of fields stand between colons
         raise TypeError(_OBJECTS)
     buffer = _PyBuffer()
     # Reads the address, which memoryview does not tell; the view itself goes on holding the buffer.

@@ -239,6 +239,24 @@ def test_what_has_no_memory_is_refused(tcp_pair):
         tcp_pair.ab.write(bytearray(4), b"?")
 
 
+def test_names_of_fields_are_no_types(tcp_pair):
+    """The format of a structure has them between its types: T{<i:POS:}."""
+
+    class Atom(ctypes.Structure):
+        _fields_ = [("POS", ctypes.c_int), ("O", ctypes.c_int)]
+
+    for thing in Atom(1, 2), (Atom * 2)(), memoryview(np.zeros(1, [("POS", "i4"), ("O", "i4")])):
+        assert "O" in memoryview(thing).format
+        with tcp_pair.a.register(thing) as region:
+            assert region.nbytes == memoryview(thing).nbytes
+
+    class Holder(ctypes.Structure):
+        _fields_ = [("a", ctypes.c_int), ("b", ctypes.py_object)]
+
+    with pytest.raises(TypeError, match="Python objects"):
+        tcp_pair.a.register(Holder())
+
+
 def test_allocated_memory_as_arrays():
     with telpher.Endpoint() as endpoint:
         region = endpoint.allocate(4096)
