@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, Iterable, List, Optional, Tuple, Union
 
 from . import _streams, _table
-from ._errors import Closed, Ended, Error, TimedOut
+from ._errors import Closed, Ended, Error, ForkedError, InternalError, TimedOut
 from ._table import DONE, calls
 
 if TYPE_CHECKING:
@@ -165,9 +166,9 @@ class PostedTransfer(Transfer):
         _table.collect()
 
     def _wait(self, timeout: Optional[float]) -> None:
-        posting, handle = self._posting, self._handle
+        handle = self._handle
         # The number of the posting first: an end belongs to the one that was current before the call.
-        word = _table.in_slices(timeout, lambda nanos: self._settle(posting, calls.waitFor(_table.PAIR.pack(handle, nanos))))
+        word = _table.in_slices(timeout, lambda nanos: self._settle(self._posting, calls.waitFor(_table.PAIR.pack(handle, nanos))))
         if not word:
             raise TimedOut("the transfer has not ended within %g s; it goes on until its own deadline" % (timeout or 0))
 
@@ -188,7 +189,7 @@ class PostedTransfer(Transfer):
                 raise error
             result = ended
         self._end(posting, result)
-        return 1
+        return 0 if self._result is None else 1  # 0 when it was not of this posting, whose end is still to be asked for
 
     def _end(self, posting: int, result: Union[int, Ended]) -> None:
         self._result = result
@@ -260,55 +261,58 @@ class PreparedTransfer(PostedTransfer):
 
     def _start(self, call: Callable[[int], int]) -> int:
         """Posts it, and takes down its end where that is known at once. Returns what the call did."""
+        self._settle_before()
         before = self._begin()
         try:
-            word = call(self._handle)
-        except BaseException:
-            self._unbegin(before)
-            raise
-        error = self._posted(word)
+            try:
+                word = call(self._handle)
+            except (ForkedError, InternalError):  # there was no call
+                self._result = before
+                raise
+            except BaseException:
+                # Ctrl-C, raised when the call had returned, in place of what it said: so it is taken for posted, and pending until the engine
+                # says otherwise. What it was before would be a false end, with the engine still at the caller's memory.
+                self._posted(0)
+                raise
+            error = self._posted(word)
+        finally:
+            self._claim.release()
         if error is not None:
             raise error
         return word
 
-    def _begin(self) -> Any:
-        """Takes it for a posting: ``_posted`` follows, or ``_unbegin`` with what this returns."""
+    def _settle_before(self) -> None:
+        """What a posting waits for and calls before it is one. It runs code of others, so no claim is held meanwhile."""
         if self._holders and _streams.is_current(self._stream):
             _streams.wait_for_current(self._holders)
         if self._callbacks is not None:
             self._overtake()
+
+    def _begin(self) -> Any:
+        """Takes it for a posting, with its claim: ``_posted`` follows, or what this returns is put back; then the claim is released."""
         if not self._claim.acquire(False):
             raise RuntimeError(_PENDING)
         if self._result is None or self._callbacks is not None:
             self._claim.release()
             raise RuntimeError(_PENDING)
         before, self._result = self._result, None
-        self._posting += 1
         return before
 
     def _posted(self, word: int) -> Optional[BaseException]:
         """Takes down what the call said. Returns why it was not posted, where that is so."""
-        error = None
-        try:
-            if word >= DONE:
-                self._result = word
-            elif word < 0:
-                error, self._result = _table.take_failure(word)
-                if self._result is None:  # it was not posted
-                    self._result = _IDLE
-                else:
-                    error = None
-        finally:
-            self._claim.release()
-        if word == 0 and self._temporary:
+        if word < 0:
+            error, ended = _table.take_failure(word)
+            if ended is None:
+                self._result = _IDLE
+                return error
+            self._result = ended
+        elif word:
+            self._result = word
+        elif self._temporary:
             self._connection.hold(self)
-        return error
-
-    def _unbegin(self, before: Any) -> None:
-        """It is not posted after all, and stays as it was."""
-        self._result = before
-        self._posting -= 1
-        self._claim.release()
+        # Not before: who asks for the end while this is being posted may hear that of the posting before.
+        self._posting += 1
+        return None
 
     def _overtake(self) -> None:
         """Calls what was to be called after the posting before: the callback thread has not come to it yet."""
@@ -323,7 +327,7 @@ class PreparedTransfer(PostedTransfer):
 
     def _end(self, posting: int, result: Union[int, Ended]) -> None:
         with self._claim:
-            if self._posting != posting:
+            if self._posting != posting or self._result is not None:
                 return  # of a posting before: another thread has seen its end, and has posted again
             self._result = result
         if self._temporary:
@@ -339,21 +343,38 @@ def post_all(transfers: Iterable[PreparedTransfer]) -> None:
     Raises RuntimeError, and posts nothing, when one of them is pending or is there twice. Of those that could not be posted (as their connection is
     closed) the first one's error is raised when the others have been posted.
     """
+    every = list(transfers)
+    for transfer in every:
+        transfer._settle_before()  # of all before the first claim: a callback may ask any of them
     begun: List[Tuple[PreparedTransfer, Any]] = []
+    words = (ctypes.c_int64 * 0)()
+    first: Optional[BaseException] = None
     try:
-        for transfer in transfers:
+        for transfer in every:
             begun.append((transfer, transfer._begin()))
-        words = (ctypes.c_int64 * len(begun))(*[transfer._handle for transfer, _ in begun])
+        words = (ctypes.c_int64 * len(begun))(*[transfer._handle for transfer in every])
         if begun:
             calls.postAll(_table.PAIR.pack(len(begun), ctypes.addressof(words)))
-    except BaseException:
-        for transfer, before in begun:
-            transfer._unbegin(before)
-        raise
-    errors = [transfer._posted(word) for (transfer, _), word in zip(begun, words)]
-    for error in errors:
-        if error is not None:
-            raise error
+    except BaseException as e:
+        first = e
+    # The call writes over every handle, and no handle looks like what it writes: so it is known even after Ctrl-C what has been posted.
+    rest = itertools.zip_longest(begun, words)
+    while True:
+        try:
+            for (transfer, before), word in rest:
+                try:
+                    if word is None or word == transfer._handle:
+                        transfer._result = before
+                    else:
+                        error = transfer._posted(word)
+                        first = first or error
+                finally:
+                    transfer._claim.release()
+            break
+        except BaseException as e:  # Ctrl-C; the loop goes on with the next one
+            first = first or e
+    if first is not None:
+        raise first
 
 
 def wait_all(transfers: Iterable[Transfer], timeout: Optional[float] = None) -> None:
@@ -424,7 +445,8 @@ def _ended(handle: int) -> Tuple[Any, List[Callback]]:
                 _watched[handle] = transfer  # more ends are to come
             return None, []
         try:
-            if transfer._result is None:
+            # Twice, as the first may have been asked while its posting was not yet written down.
+            if transfer._result is None and not transfer._poll():
                 transfer._poll()
         except Exception:
             _table.log().exception("the end of a transfer could not be read")

@@ -406,6 +406,40 @@ def test_post_all(pair):
     assert called == [receive] * 3
 
 
+def test_callbacks_ask_other_transfers_of_post_all(script):
+    """They do while those are posted again, from the callback thread and from the one that posts: nobody waits for himself, and no end counts twice."""
+    asking = script(
+        """
+        import telpher
+        a, b = telpher.Endpoint(), telpher.Endpoint()
+        ab, ba = a.connect(b.address, 60), b.accept(60)
+        into = [bytearray(4) for _ in range(8)]
+        ts = [ba.prepare_receive(into[i], tag=i) for i in range(8)]
+        called = 0
+
+        def ask(_):
+            global called
+            called += 1
+            [t.done() for t in ts]
+
+        for turn in range(300):
+            telpher.post_all(ts)
+            assert not any(t.done() for t in ts), turn
+            for t in ts:
+                t.add_done_callback(ask)
+            for i in range(8):
+                ab.send(turn.to_bytes(4, "big"), tag=i)
+            telpher.wait_all(ts, 60)
+            assert into == [turn.to_bytes(4, "big")] * 8, turn
+        a.close()
+        b.close()
+        print("asked", called > 0)
+        """
+    )
+    out, err = asking.end()
+    assert (out, err) == ("asked True\n", "")
+
+
 def test_post_all_posts_nothing_where_one_is_pending(pair):
     target = pair.b.allocate(8)
     source = pair.a.register(bytearray(b"\1" * 8))
