@@ -125,12 +125,17 @@ final class NicQueue {
     /// whoever posts work must not take for failed what is under way.
     private void pump() {
         try {
-            NicWork work;
             QueuePair to = pair;
-            while (state == State.READY
-                    && to != null
-                    && flight.hasRoom()
-                    && (work = agenda.first()) != null) {
+            while (state == State.READY && to != null) {
+                // Before what waits, which takes all room there is for as long as it does not end.
+                if (flight.addRead()) {
+                    post(flight.last(), to);
+                    continue;
+                }
+                NicWork work = flight.hasRoom() ? agenda.first() : null;
+                if (work == null) {
+                    break;
+                }
                 if (flight.add(work, to.inline())) {
                     post(flight.last(), to);
                 }
@@ -139,9 +144,6 @@ final class NicQueue {
                     agenda.await(work);
                 }
                 agenda.settle(work);
-            }
-            if (state == State.READY && to != null && flight.addRead()) {
-                post(flight.last(), to);
             }
         } catch (Throwable e) {
             broken(e);

@@ -323,6 +323,31 @@ class NicQueueTest {
         assertThat(sources.get(2).ends).containsExactly(WorkQueue.End.DONE);
     }
 
+    /// The read that the third one waits for is due when all room could go to what waits.
+    @Test
+    void aReadThatIsDueGoesBeforeWorkThatWaits() {
+        connectWithReads();
+        VERBS.silence("fake0", true);
+        List<Source> writes = new ArrayList<>();
+        for (int i = 0; i < 3; i++) {
+            writes.add(new Source(() -> {}));
+            NicWork unused = writes.getLast().post(10);
+        }
+        List<Source> others = new ArrayList<>();
+        for (int i = 0; i < 8; i++) { // as many requests each as are under way at most
+            others.add(new Source(() -> {}));
+            new NicWork(queue, queue, memory, others.getLast()).post(true, BYTES);
+        }
+        VERBS.silence("fake0", false);
+        assertThat(queue.poll()).isTrue();
+        assertThat(writes.get(2).ends).isEmpty();
+        assertThat(queue.poll()).isTrue();
+        assertThat(writes.get(2).ends).containsExactly(WorkQueue.End.DONE);
+        assertThat(others.getLast().ends).isEmpty();
+        others.forEach(this::pollUntilEnded);
+        assertThat(others).allMatch(each -> each.ends.equals(List.of(WorkQueue.End.DONE)));
+    }
+
     /// It had completed, and no read behind it had come back. If the link is lost, so is it; if it
     /// is cut off, it is that; over another queue pair it is done, since the peer has ended the one
     /// that it came by.
