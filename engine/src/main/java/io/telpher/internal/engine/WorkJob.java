@@ -46,6 +46,9 @@ final class WorkJob extends DeviceQueues.Job {
     private long given;
     private int underWay;
 
+    /// Threads that have handed a range to a queue, and may have to stop it.
+    private int posting;
+
     WorkJob(ConnectionCore connection, QueuedEndings endings, QueuedCopies by, Operation op) {
         super(connection.devices);
         this.connection = connection;
@@ -141,20 +144,23 @@ final class WorkJob extends DeviceQueues.Job {
                 length = Math.min(RANGE, op.length - from);
                 given += length;
             }
+            posting += length == 0 ? 0 : 1;
         }
         if (length == 0) {
-            left();
+            left(1, 0);
             return;
         }
         stripe.since = connection.platform.nanoTime();
         stripe.post(from, length);
-        // Whoever stopped the job did not see it, or it sees that.
+        // Whoever stopped the job did not see it, or it sees that. The range may be over by now, as
+        // all others may. Not the job: or this would meet the slot's next operation.
         if (stopped) {
             stripe.stop();
         }
         if (cutOff) {
             stripe.abort();
         }
+        left(0, 1);
     }
 
     /// Whether the quickest link is done with all that is left before this one is with one range.
@@ -174,10 +180,12 @@ final class WorkJob extends DeviceQueues.Job {
         return slow;
     }
 
-    /// One less has something to do with the operation.
-    private void left() {
+    /// So many less have something to do with the operation.
+    private void left(int stripes, int threads) {
         synchronized (this) {
-            if (--underWay > 0) {
+            underWay -= stripes;
+            posting -= threads;
+            if (underWay > 0 || posting > 0) {
                 return;
             }
             if (end == WorkQueue.End.DONE && given < op.length) {
@@ -205,7 +213,7 @@ final class WorkJob extends DeviceQueues.Job {
                 }
             }
             stop(); // before it counts as over: the slot may have another operation then
-            left();
+            left(1, 0);
         }
     }
 
