@@ -54,6 +54,9 @@ final class ActivePairs {
     private final @Nullable QueuePair[] offered = new QueuePair[COUNT];
     private int accepted;
 
+    /// What the peer has answered first: its flush word stays what it is there.
+    private ControlMessage.@Nullable Accepted answered;
+
     /// Since when the peer owes an answer to an offer, or 0.
     private volatile long unansweredSince;
     private boolean closed;
@@ -173,6 +176,7 @@ final class ActivePairs {
             if (answer.status() != ControlMessage.Status.GOOD) {
                 throw new TelpherException.Unsupported("the peer says: " + answer.reason());
             }
+            checkFlush(answer);
             int reads = Math.clamp(answer.reads(), 1, WindowTargets.reads(device));
             fresh.connect(peer.with(answer.number(), answer.packet()), reads);
             long flush = answer.flushAddress();
@@ -191,6 +195,25 @@ final class ActivePairs {
             if (!used) {
                 boolean unused = fresh.close();
             }
+        }
+    }
+
+    /// What is posted again over another queue pair names the word of the one before.
+    ///
+    /// @throws TelpherException.ProtocolViolation when the peer names another flush word, or none
+    synchronized void checkFlush(ControlMessage.Accepted answer) {
+        ControlMessage.Accepted first = answered;
+        if (first == null) {
+            answered = answer;
+        } else if (first.flushAddress() != answer.flushAddress()
+                || first.flushKey() != answer.flushKey()) {
+            throw new TelpherException.ProtocolViolation(
+                    "the peer names %#x (key %#x) as its flush word, and named %#x (key %#x) before"
+                            .formatted(
+                                    answer.flushAddress(),
+                                    answer.flushKey(),
+                                    first.flushAddress(),
+                                    first.flushKey()));
         }
     }
 

@@ -53,6 +53,7 @@ class NicQueueTest {
     private Rail rail;
     private Registrations memory;
     private QueuePair far;
+    private ActivePairs owner;
     private NicQueue queue;
 
     /// For what is large, without a queue pair.
@@ -201,8 +202,7 @@ class NicQueueTest {
             region.segment().set(JAVA_BYTE, i, (byte) (i * 31 + 1));
         }
         rail = device.rails(SETTINGS, new ArrayList<>()).getFirst();
-        ActivePairs owner =
-                new ActivePairs(endpoint, memory, rail, SETTINGS, null, null, failures::add);
+        owner = new ActivePairs(endpoint, memory, rail, SETTINGS, null, null, failures::add);
         queue = new NicQueue(owner, 0, arena);
         bulk = new NicQueue(owner, 1, arena);
         connect();
@@ -346,6 +346,23 @@ class NicQueueTest {
         assertThat(others.getLast().ends).isEmpty();
         others.forEach(this::pollUntilEnded);
         assertThat(others).allMatch(each -> each.ends.equals(List.of(WorkQueue.End.DONE)));
+    }
+
+    /// Requests that are posted again would name the first.
+    @Test
+    void aPeerNamesTheSameFlushWordInEveryAnswer() {
+        owner.checkFlush(accepted(0, 0x1000, 7));
+        owner.checkFlush(accepted(1, 0x1000, 7));
+        for (ControlMessage.Accepted other : List.of(accepted(0, 0, 0), accepted(1, 0x1000, 8))) {
+            assertThatThrownBy(() -> owner.checkFlush(other))
+                    .isInstanceOf(TelpherException.ProtocolViolation.class)
+                    .hasMessageContaining("and named 0x1000 (key 0x7) before");
+        }
+    }
+
+    private static ControlMessage.Accepted accepted(int index, long address, int key) {
+        return new ControlMessage.Accepted(
+                index, 5, ControlMessage.Status.GOOD, 5, 5, 1, address, key, "");
     }
 
     /// It had completed, and no read behind it had come back. If the link is lost, so is it; if it
