@@ -321,6 +321,7 @@ final class OneSided {
         Runnable opening =
                 windows.opening.of(
                         op,
+                        "by frames",
                         () -> {
                             if (resume(op, generation)) {
                                 carryOut(op, true);

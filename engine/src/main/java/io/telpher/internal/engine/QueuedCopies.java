@@ -8,6 +8,8 @@ import io.telpher.spi.Window;
 import io.telpher.spi.WorkQueue;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.atomic.AtomicBoolean;
 
 /// Transfers of one link that its queue, a NIC's, carries out through windows. See docs/rdma.md.
 final class QueuedCopies {
@@ -21,6 +23,9 @@ final class QueuedCopies {
     /// Nanoseconds from the posting of a range to its end, on average; 0 while none has ended.
     /// Racing threads lose a few.
     private volatile long pace;
+
+    /// It is being made ready for long transfers that others have carried.
+    private final AtomicBoolean preparing = new AtomicBoolean();
 
     QueuedCopies(ConnectionCore connection, Direct windows, WorkQueue queue) {
         this.connection = connection;
@@ -73,7 +78,7 @@ final class QueuedCopies {
     }
 
     /// Has other links carry some of a long operation: one of each way. Those whose windows are not
-    /// open are made ready for the next one.
+    /// open are made ready for the next one. Throws nothing for those: the first one can carry it.
     private void share(Operation op, WorkJob job) {
         for (Direct each : connection.oneSided.links.all()) {
             QueuedCopies other = each.queued;
@@ -84,8 +89,26 @@ final class QueuedCopies {
             if (usable == Connection.DONE) {
                 job.share(other);
             } else if (usable == Direct.NOT_OPEN) {
-                connection.endpoint().control().execute(each.opening.of(op, () -> {}));
+                other.prepareFor(op);
             }
+        }
+    }
+
+    /// Makes the link ready for transfers like this one, which does not wait for that. One task at
+    /// a time: there may be many such transfers meanwhile.
+    private void prepareFor(Operation op) {
+        if (!preparing.compareAndSet(false, true)) {
+            return;
+        }
+        try {
+            connection
+                    .endpoint()
+                    .control()
+                    .execute(
+                            windows.opening.of(
+                                    op, "without this link", () -> preparing.set(false)));
+        } catch (RejectedExecutionException e) {
+            preparing.set(false); // the endpoint closes
         }
     }
 

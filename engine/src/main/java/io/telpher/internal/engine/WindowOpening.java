@@ -35,7 +35,8 @@ final class WindowOpening {
     ///
     /// @param all done when each is open, or cannot be opened, or at `until`
     /// @param until nanoseconds of the clock
-    private record Waiting(CompletableFuture<Void> all, long until) {}
+    /// @param meanwhile how what needs the windows goes without
+    private record Waiting(CompletableFuture<Void> all, long until, String meanwhile) {}
 
     private final ConnectionCore connection;
     private final Windows windows;
@@ -48,9 +49,10 @@ final class WindowOpening {
         this.direct = direct;
     }
 
+    /// @param meanwhile how it goes without them, for people
     /// @return what opens every window that an operation needs, and has it called back then, on the
     ///     control executor; it blocks, and does not look at the operation any more
-    Runnable of(Operation op, Runnable then) {
+    Runnable of(Operation op, String meanwhile, Runnable then) {
         OperationRegions regions = op.regions.of(op);
         RemoteMemory[] there = regions.allRemotes();
         RegionImpl[] here = regions.locals();
@@ -82,11 +84,11 @@ final class WindowOpening {
             if (counter != null) {
                 open(counter.memory(), deadline, under);
             }
-            await(under, deadline, opened);
+            await(under, deadline, meanwhile, opened);
         };
     }
 
-    private void await(List<Opening> under, Deadline deadline, Runnable then) {
+    private void await(List<Opening> under, Deadline deadline, String meanwhile, Runnable then) {
         long now = connection.platform.nanoTime();
         long patience = deadline.left() / 2;
         for (Opening each : under) {
@@ -99,7 +101,7 @@ final class WindowOpening {
             then.run();
             return;
         }
-        Waiting wait = new Waiting(all, now + patience);
+        Waiting wait = new Waiting(all, now + patience, meanwhile);
         waits.add(wait);
         CompletableFuture<Void> unused =
                 all.thenRun(
@@ -114,8 +116,9 @@ final class WindowOpening {
         for (Waiting wait : waits) {
             if (now - wait.until >= 0 && wait.all.complete(null)) {
                 connection.note(
-                        "one-sided: the peer did not say in time where a region is; by frames until"
-                                + " it does");
+                        "one-sided: the peer did not say in time where a region is; "
+                                + wait.meanwhile
+                                + " until it does");
             }
         }
     }

@@ -166,7 +166,7 @@ class LeftoversTest {
     private static void place(Direct direct, ConnectionCore core, int generation) {
         Operation op = slot(core);
         op.remote = new RemoteMemory(1, 3, generation, 7, 0, 100, Access.READ_WRITE);
-        direct.opening.of(op, () -> {}).run();
+        direct.opening.of(op, "by frames", () -> {}).run();
     }
 
     /// A window to a region that its owner has closed.
