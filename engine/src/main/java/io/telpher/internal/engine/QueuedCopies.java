@@ -10,6 +10,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
 
 /// Transfers of one link that its queue, a NIC's, carries out through windows. See docs/rdma.md.
 final class QueuedCopies {
@@ -23,6 +24,18 @@ final class QueuedCopies {
     /// Nanoseconds from the posting of a range to its end, on average; 0 while none has ended.
     /// Racing threads lose a few.
     private volatile long pace;
+
+    /// How its link stands to long transfers that others carry as well.
+    private enum Standing {
+        /// It takes what it has time for.
+        GOOD,
+        /// It was too slow.
+        LEFT_OUT,
+        /// It was too slow, and has one range to show what it does now.
+        TRIED
+    }
+
+    private final AtomicReference<Standing> standing = new AtomicReference<>(Standing.GOOD);
 
     /// It is being made ready for long transfers that others have carried.
     private final AtomicBoolean preparing = new AtomicBoolean();
@@ -120,12 +133,26 @@ final class QueuedCopies {
     void took(long nanos) {
         long before = pace;
         pace = before == 0 ? nanos : Math.max(1, before + (nanos - before) / 4);
+        standing.set(Standing.GOOD);
+    }
+
+    /// A range has not come to its end: that says nothing.
+    void tookNone() {
+        standing.compareAndSet(Standing.TRIED, Standing.LEFT_OUT);
     }
 
     /// It was too slow for a range: in time it is tried again.
     void wasLeftOut() {
         long before = pace;
         pace = before - before / 16;
+        standing.compareAndSet(Standing.GOOD, Standing.LEFT_OUT);
+    }
+
+    /// @return whether it is given a range for which it seems quick enough: not while another one
+    ///     shows whether it is
+    boolean mayTake() {
+        return standing.get() == Standing.GOOD
+                || standing.compareAndSet(Standing.LEFT_OUT, Standing.TRIED);
     }
 
     private int check(Operation op) {

@@ -173,11 +173,14 @@ final class WorkJob extends DeviceQueues.Job {
             quickest = pace == 0 ? quickest : Math.min(quickest, pace);
         }
         long ranges = (op.length - given + RANGE - 1) / RANGE;
-        boolean slow = underWay > 1 && own > quickest * (ranges + EACH) / EACH;
-        if (slow) {
-            stripe.by.wasLeftOut();
+        if (underWay == 1 || ranges == 0) {
+            return false;
         }
-        return slow;
+        if (own > quickest * (ranges + EACH) / EACH) {
+            stripe.by.wasLeftOut();
+            return true;
+        }
+        return !stripe.by.mayTake();
     }
 
     /// So many less have something to do with the operation.
@@ -205,6 +208,7 @@ final class WorkJob extends DeviceQueues.Job {
             stripe.by.took(connection.platform.nanoTime() - stripe.since);
             goOn(stripe);
         } else {
+            stripe.by.tookNone();
             synchronized (this) {
                 if (how.compareTo(end) > 0) {
                     end = how;

@@ -10,6 +10,8 @@ import io.telpher.internal.ffi.verbs.WorkCompletion;
 import io.telpher.internal.transport.verbs.VerbsFaultsTest.Couple;
 import io.telpher.internal.transport.verbs.VerbsWindowsTest.Regions;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.extension.ExtendWith;
@@ -25,6 +27,9 @@ class VerbsRailsTest {
     private static final Duration LIMIT = Duration.ofSeconds(30);
     private static final int BYTES = (16 << 20) + 13;
     private static final long PACE = 64 << 10;
+
+    /// Bytes that a rail takes at a time.
+    private static final long RANGE = 512 << 10;
 
     /// What is measured may be disturbed by a host that stands still.
     private static final int TRIES = 10;
@@ -71,20 +76,28 @@ class VerbsRailsTest {
         }
     }
 
-    /// Less than the quickest could have left in the time.
+    /// It would keep the end waiting. It has two ranges of the first write, which show that, and
+    /// then one of few, to see whether it still is so slow: about 5 writes of 50, and some more on
+    /// a busy host, where the other one seems slow at times.
     @Test
-    void aRailThatIsMuchSlowerGetsNothingOfWhatIsNotLong() {
+    void aRailThatIsMuchSlowerGetsNextToNothingOfWhatIsNotLong() {
         try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
             Regions regions = opened(couple, 2 << 20);
-            double share = 1;
-            for (int i = 0; i < TRIES && share > 0.01; i++) {
+            int writes = 5 * TRIES;
+            List<Long> carried = new ArrayList<>();
+            for (int i = 0; i < writes; i++) {
                 VERBS.pace("fake0", PACE);
                 VERBS.pace("fake1", PACE * 40);
                 VerbsWindowsTest.assertByNic(regions.write(couple));
                 regions.assertSame();
-                share = share("fake0");
+                carried.add(VERBS.carried("fake0"));
             }
-            assertThat(share).isLessThan(0.01);
+            assertThat(carried.stream().filter(bytes -> bytes >= RANGE).count())
+                    .as("writes that it took part in: %s", carried)
+                    .isBetween(2L, writes / 2L);
+            assertThat(carried.stream().filter(bytes -> bytes >= 2 * RANGE).count())
+                    .as("writes that it had more than one range of: %s", carried)
+                    .isLessThanOrEqualTo(writes / 10);
         }
     }
 
