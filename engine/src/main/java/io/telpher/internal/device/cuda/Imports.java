@@ -119,13 +119,15 @@ final class Imports {
             }
             List<Long> sizes = record.parts().stream().map(ExportRecord.Part::size).toList();
             made = Mapping.of(handles, sizes, context.device());
-        } catch (RuntimeException e) {
-            throw Release.after(e, () -> Release.all(handles, CudaVmm::release));
+        } catch (Throwable e) {
+            var unused = Release.after(e, () -> Release.all(handles, CudaVmm::release));
+            throw e;
         }
         try {
             Release.all(handles, CudaVmm::release); // the mapping keeps the memory
-        } catch (RuntimeException e) {
-            throw Release.after(e, made::undo);
+        } catch (Throwable e) {
+            var unused = Release.after(e, made::undo);
+            throw e;
         }
         return made;
     }
@@ -146,8 +148,9 @@ final class Imports {
                                 + "its owner speaks of %d bytes, there are %d"
                                         .formatted(record.allocationSize(), real));
             }
-        } catch (RuntimeException e) {
-            throw Release.after(e, undo);
+        } catch (Throwable e) {
+            var unused = Release.after(e, undo);
+            throw e;
         }
         return new Mapped(key, address, record.parts(), undo);
     }

@@ -91,7 +91,6 @@ final class VerbsEndpoint implements TransportEndpoint {
         List<Device> devices = new ArrayList<>();
         List<String> remarks = new ArrayList<>();
         List<Rail> rails = new ArrayList<>();
-        boolean made = false;
         try {
             for (String name : provider.devices()) {
                 try {
@@ -102,14 +101,10 @@ final class VerbsEndpoint implements TransportEndpoint {
                     remarks.add(name + ": " + e.getMessage());
                 }
             }
-            VerbsEndpoint endpoint =
-                    new VerbsEndpoint(context, settings, List.copyOf(devices), rails, remarks);
-            made = true;
-            return endpoint;
-        } finally {
-            if (!made) {
-                Release.all(devices, Device::close);
-            }
+            return new VerbsEndpoint(context, settings, List.copyOf(devices), rails, remarks);
+        } catch (Throwable e) {
+            var unused = Release.after(e, () -> Release.all(devices, Device::close));
+            throw e;
         }
     }
 

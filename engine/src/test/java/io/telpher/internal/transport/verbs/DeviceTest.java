@@ -69,6 +69,24 @@ class DeviceTest {
         return device.rails(SETTINGS, remarks);
     }
 
+    /// It is what has to be mended first.
+    @Test
+    void whyNothingCanBeUsedStaysTheReasonWhenClosingFails() {
+        Provider failing =
+                Altered.provider(
+                        VERBS,
+                        "close",
+                        (usual, arguments) -> {
+                            Object unused = usual.answer();
+                            throw new IllegalStateException("of the test");
+                        });
+        IbSettings none = IbSettings.of(name -> name.equals("TELPHER_IB_HCA") ? "other" : null);
+        assertThatThrownBy(() -> VerbsEndpoint.open(endpoint, failing, none))
+                .isInstanceOf(TelpherException.Unsupported.class)
+                .hasMessageContaining("no RDMA port can be used")
+                .satisfies(e -> assertThat(e.getSuppressed()).isNotEmpty());
+    }
+
     /// A control thread may still connect a lane when the endpoint has gone.
     @Test
     void aDeviceStaysOpenUnderItsQueuePairs() {
