@@ -146,7 +146,7 @@ class VerbsRailsTest {
         }
     }
 
-    /// On both rails at once; what comes after it finds both mended.
+    /// On both rails at once; both are mended, be it one after the other, and carry what comes then.
     @Test
     void whatIsCutOffIsCutOffOnAllRails() {
         try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
@@ -161,10 +161,10 @@ class VerbsRailsTest {
             VERBS.holdOneSided(false);
             VERBS.pace("fake0", PACE * 4);
             VERBS.pace("fake1", PACE * 4);
-            VerbsWindowsTest.assertByNic(regions.write(couple));
-            regions.assertSame();
-            assertThat(VERBS.carried("fake0")).isPositive();
-            assertThat(VERBS.carried("fake1")).isPositive();
+            do {
+                VerbsWindowsTest.assertDone(regions.write(couple));
+                regions.assertSame();
+            } while (VERBS.carried("fake0") == 0 || VERBS.carried("fake1") == 0);
             VerbsWindowsTest.assertAllLanesLive(couple);
         }
     }
