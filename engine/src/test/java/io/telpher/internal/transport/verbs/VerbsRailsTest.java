@@ -149,7 +149,7 @@ class VerbsRailsTest {
         }
     }
 
-    /// On both rails at once; both are mended, be it one after the other, and carry what comes then.
+    /// On both rails at once; both are mended, be it one after the other, and carry what comes.
     @Test
     void whatIsCutOffIsCutOffOnAllRails() {
         try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
