@@ -10,7 +10,6 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.concurrent.atomic.AtomicReference;
 
 /// Transfers of one link that its queue, a NIC's, carries out through windows. See docs/rdma.md.
 final class QueuedCopies {
@@ -21,21 +20,8 @@ final class QueuedCopies {
     /// Local regions that the queue cannot be made to reach: what touches them goes by frames.
     private final Set<RegionImpl> refusing = ConcurrentHashMap.newKeySet();
 
-    /// Nanoseconds from the posting of a range to its end, on average; 0 while none has ended.
-    /// Racing threads lose a few.
-    private volatile long pace;
-
-    /// How its link stands to long transfers that others carry as well.
-    private enum Standing {
-        /// It takes what it has time for.
-        GOOD,
-        /// It was too slow.
-        LEFT_OUT,
-        /// It was too slow, and has one range to show what it does now.
-        TRIED
-    }
-
-    private final AtomicReference<Standing> standing = new AtomicReference<>(Standing.GOOD);
+    /// How quick the link is with long operations that others carry as well.
+    final LinkPace pace = new LinkPace();
 
     /// It is being made ready for long transfers that others have carried.
     private final AtomicBoolean preparing = new AtomicBoolean();
@@ -123,36 +109,6 @@ final class QueuedCopies {
         } catch (RejectedExecutionException e) {
             preparing.set(false); // the endpoint closes
         }
-    }
-
-    long pace() {
-        return pace;
-    }
-
-    /// A range has taken so long.
-    void took(long nanos) {
-        long before = pace;
-        pace = before == 0 ? nanos : Math.max(1, before + (nanos - before) / 4);
-        standing.set(Standing.GOOD);
-    }
-
-    /// A range has not come to its end: that says nothing.
-    void tookNone() {
-        standing.compareAndSet(Standing.TRIED, Standing.LEFT_OUT);
-    }
-
-    /// It was too slow for a range: in time it is tried again.
-    void wasLeftOut() {
-        long before = pace;
-        pace = before - before / 16;
-        standing.compareAndSet(Standing.GOOD, Standing.LEFT_OUT);
-    }
-
-    /// @return whether it is given a range for which it seems quick enough: not while another one
-    ///     shows whether it is
-    boolean mayTake() {
-        return standing.get() == Standing.GOOD
-                || standing.compareAndSet(Standing.LEFT_OUT, Standing.TRIED);
     }
 
     private int check(Operation op) {

@@ -130,6 +130,7 @@ final class WorkJob extends DeviceQueues.Job {
             underWay = count; // also of those whose turn comes when the others are done
         }
         for (int i = 0; i < count; i++) {
+            all[i].takesPart = false;
             goOn(all[i]);
         }
     }
@@ -144,7 +145,10 @@ final class WorkJob extends DeviceQueues.Job {
                 length = Math.min(RANGE, op.length - from);
                 given += length;
             }
-            posting += length == 0 ? 0 : 1;
+            if (length > 0) {
+                posting++;
+                stripe.takesPart = true;
+            }
         }
         if (length == 0) {
             left(1, 0);
@@ -163,24 +167,32 @@ final class WorkJob extends DeviceQueues.Job {
         left(0, 1);
     }
 
-    /// Whether the quickest link is done with all that is left before this one is with one range.
-    /// That one takes them: not the last that has something to do. Under the monitor.
+    /// Whether a link is too slow for a range, or is being tried with one: others take it, but of
+    /// the last that has something to do. Under the monitor.
     private boolean leavesIt(WorkStripe stripe) {
-        long own = stripe.by.pace();
-        long quickest = own;
-        for (int i = 0; i < used; i++) {
-            long pace = stripes[i].by.pace();
-            quickest = pace == 0 ? quickest : Math.min(quickest, pace);
-        }
         long ranges = (op.length - given + RANGE - 1) / RANGE;
         if (underWay == 1 || ranges == 0) {
             return false;
         }
-        if (own > quickest * (ranges + EACH) / EACH) {
-            stripe.by.wasLeftOut();
+        LinkPace own = stripe.by.pace;
+        if (own.isTooSlow(quickest(), ranges, EACH)) {
+            if (!stripe.takesPart) { // else it only leaves the last ranges to others
+                own.wasLeftOut();
+            }
             return true;
         }
-        return !stripe.by.mayTake();
+        return !own.mayTake();
+    }
+
+    /// @return the nanoseconds of the quickest link, or 0 while none has ended a range
+    private long quickest() {
+        long quickest = 0;
+        for (int i = 0; i < used; i++) {
+            long nanos = stripes[i].by.pace.nanos();
+            boolean quicker = quickest == 0 || nanos < quickest;
+            quickest = nanos != 0 && quicker ? nanos : quickest;
+        }
+        return quickest;
     }
 
     /// So many less have something to do with the operation.
@@ -205,10 +217,10 @@ final class WorkJob extends DeviceQueues.Job {
             why = reason;
             finish();
         } else if (how == WorkQueue.End.DONE) {
-            stripe.by.took(connection.platform.nanoTime() - stripe.since);
+            stripe.by.pace.took(connection.platform.nanoTime() - stripe.since);
             goOn(stripe);
         } else {
-            stripe.by.tookNone();
+            stripe.by.pace.tookNone();
             synchronized (this) {
                 if (how.compareTo(end) > 0) {
                     end = how;

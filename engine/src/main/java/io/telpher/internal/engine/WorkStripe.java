@@ -21,6 +21,9 @@ final class WorkStripe implements WorkQueue.Source {
     /// When its range was posted, in nanoseconds of the clock; of a job that several links carry.
     long since;
 
+    /// It was given a range of this operation; guarded by the job.
+    boolean takesPart;
+
     /// It was cut off, and nothing of it arrives any more; guarded by the connection's lock.
     private boolean fenced;
 

@@ -119,6 +119,10 @@ final class FakeNic {
             work.take();
         }
         posted.addLast(work);
+        FakePort port = verbs.portOf(qp);
+        if (port != null && port.carried == 0 && !work.hasImmediate()) {
+            port.ahead += work.bytes;
+        }
     }
 
     /// Lets the next requests of an opcode complete with errors.

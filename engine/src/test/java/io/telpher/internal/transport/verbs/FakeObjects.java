@@ -30,6 +30,9 @@ final class FakeObjects {
         /// What it has carried of them since it has had a pace.
         long carried;
 
+        /// What was posted of them before it has carried the first.
+        long ahead;
+
         final List<VerbsPorts.Gid> gids = new ArrayList<>();
         int prefix = 24;
     }

@@ -127,11 +127,18 @@ public final class FakeVerbs extends FakeLibrary {
         port(device).bytesEachTick = bytes;
         port(device).allowed = 0;
         port(device).carried = 0;
+        port(device).ahead = 0;
     }
 
     /// @return bytes of one-sided transfers that a device has posted and carried since [#pace]
     synchronized long carried(String device) {
         return port(device).carried;
+    }
+
+    /// @return bytes of one-sided transfers that were posted to a device since [#pace] before it
+    ///     had carried the first request
+    synchronized long ahead(String device) {
+        return port(device).ahead;
     }
 
     /// Makes the next call of a verb fail.

@@ -77,8 +77,8 @@ class VerbsRailsTest {
     }
 
     /// It would keep the end waiting. It has two ranges of the first write, which show that, and
-    /// then one of few, to see whether it still is so slow: about 5 writes of 50, and some more on
-    /// a busy host, where the other one seems slow at times.
+    /// then takes part in few, to see whether it still is so slow: about 5 writes of 50, and some
+    /// more on a busy host, where the other one seems slow at times.
     @Test
     void aRailThatIsMuchSlowerGetsNextToNothingOfWhatIsNotLong() {
         try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
@@ -95,10 +95,44 @@ class VerbsRailsTest {
             assertThat(carried.stream().filter(bytes -> bytes >= RANGE).count())
                     .as("writes that it took part in: %s", carried)
                     .isBetween(2L, writes / 2L);
-            assertThat(carried.stream().filter(bytes -> bytes >= 2 * RANGE).count())
-                    .as("writes that it had more than one range of: %s", carried)
-                    .isLessThanOrEqualTo(writes / 10);
         }
+    }
+
+    /// It was left out of short transfers, where it would have kept the end waiting; the next long
+    /// one tries it with one range, and when that has come to its end it is given as much as
+    /// others. Which of these a transfer does may be disturbed by a host that stands still, but not
+    /// that a rail which was left out has one range at first.
+    @Test
+    void aRailThatWasLeftOutHasOneRangeUntilThatHasEnded() {
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
+            Regions brief = opened(couple, 2 << 20);
+            Regions lengthy = opened(couple, 2 * BYTES);
+            int tried = 0;
+            for (int i = 0; i < TRIES && tried == 0; i++) {
+                do {
+                    writeOverUnequal(couple, brief);
+                } while (VERBS.ahead("fake0") > 0);
+                writeOverUnequal(couple, lengthy);
+                tried += VERBS.ahead("fake0") > 0 ? 1 : 0;
+            }
+            assertThat(tried).as("it was tried").isPositive();
+            assertThat(VERBS.ahead("fake0")).as("by one range").isBetween(RANGE, RANGE + 64);
+            List<Long> ahead = new ArrayList<>();
+            for (int i = 0; i < TRIES; i++) {
+                writeOverUnequal(couple, lengthy);
+                ahead.add(VERBS.ahead("fake0"));
+            }
+            assertThat(ahead.stream().filter(bytes -> bytes >= 2 * RANGE).count())
+                    .as("it takes part, though it leaves the last ranges to the other: %s", ahead)
+                    .isGreaterThan(TRIES / 2);
+        }
+    }
+
+    /// The first rail is too slow for a transfer of four ranges, and quick enough for one of many.
+    private static void writeOverUnequal(Couple couple, Regions regions) {
+        VERBS.pace("fake0", PACE);
+        VERBS.pace("fake1", PACE * 8);
+        VerbsWindowsTest.assertByNic(regions.write(couple));
     }
 
     /// What it carried goes out again over the other one, once the peer has given it up.
