@@ -1,6 +1,8 @@
 package io.telpher.cli.doctor;
 
 import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -29,7 +31,7 @@ record Host(Path root, Map<String, String> environment, List<Nic> nics, Probes p
     /// @return the stripped text; empty when there is no such file or it cannot be read
     Optional<String> read(String path) {
         try {
-            return Optional.of(Files.readString(at(path)).strip());
+            return Optional.of(new String(content(path), StandardCharsets.UTF_8).strip());
         } catch (IOException e) {
             return Optional.empty();
         }
@@ -38,9 +40,17 @@ record Host(Path root, Map<String, String> environment, List<Nic> nics, Probes p
     /// @return the file's bytes, as many as the kernel shows; none when it cannot be read
     byte[] bytes(String path) {
         try {
-            return Files.readAllBytes(at(path));
+            return content(path);
         } catch (IOException e) {
             return new byte[0];
+        }
+    }
+
+    /// Begins with a large read. Of a list such as `tcp_rmem` the kernel shows whoever reads a byte
+    /// first that byte alone, and [Files#readString] begins so where a file seems to be empty.
+    private byte[] content(String path) throws IOException {
+        try (InputStream in = Files.newInputStream(at(path))) {
+            return in.readAllBytes();
         }
     }
 

@@ -42,6 +42,11 @@ final class NamespacesCheck implements Check {
         return found;
     }
 
+    /// @return whether this process is in that namespace of the machine, as far as its number says
+    static boolean isMachines(Host host, String kind) {
+        return place(host, kind, host.link(OWN + kind)) == Place.MACHINE;
+    }
+
     private enum Place {
         MACHINE,
         SEPARATE,

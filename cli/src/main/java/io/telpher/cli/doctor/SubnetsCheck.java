@@ -93,7 +93,10 @@ final class SubnetsCheck implements Check {
                 host.number(CONF + nic.name() + "/" + setting).orElse(0));
     }
 
+    /// The file that decides: the interface's own, unless that for all says more.
     private static String evidence(Host host, Nic nic, String setting) {
-        return host.evidence(CONF + nic.name() + "/" + setting);
+        String all = CONF + "all/" + setting;
+        String own = CONF + nic.name() + "/" + setting;
+        return host.evidence(host.number(all).orElse(0) > host.number(own).orElse(0) ? all : own);
     }
 }
