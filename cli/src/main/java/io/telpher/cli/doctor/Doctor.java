@@ -53,6 +53,7 @@ final class Doctor {
                                 new GpusCheck(),
                                 new NvLinkCheck(),
                                 new GpuDirectCheck(),
+                                new DeviceTcpCheck(),
                                 new NcclCheck(),
                                 new NcclSettingsCheck(),
                                 new TransportsCheck(),

@@ -19,15 +19,11 @@ final class GpuDirectCheck implements Check {
         boolean module = host.exists(MODULE);
         boolean buffers = gpus.stream().anyMatch(gpu -> gpu.dmaBuf() == 1);
         String evidence =
-                "%s: %s; CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED: %s; %s: %s"
+                "%s: %s; %s; %s: %s"
                         .formatted(
                                 MODULE,
                                 module ? "there" : "(not there)",
-                                gpus.isEmpty()
-                                        ? "no GPU"
-                                        : gpus.stream()
-                                                .map(GpuDirectCheck::dmaBuf)
-                                                .collect(Collectors.joining(", ")),
+                                dmaBufs(gpus),
                                 Pci.INFINIBAND,
                                 cards.isEmpty() ? "no device" : String.join(", ", cards));
         if (!gpus.isEmpty() && !cards.isEmpty() && !module && !buffers) {
@@ -50,6 +46,16 @@ final class GpuDirectCheck implements Check {
                                 : "RDMA cards reach memory of GPUs by "
                                         + (buffers ? "dma-buf" : "nvidia_peermem"),
                         evidence));
+    }
+
+    /// @return whether memory of each GPU can be a dma-buf, as evidence
+    static String dmaBufs(List<GpuState> gpus) {
+        return "CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED: "
+                + (gpus.isEmpty()
+                        ? "no GPU"
+                        : gpus.stream()
+                                .map(GpuDirectCheck::dmaBuf)
+                                .collect(Collectors.joining(", ")));
     }
 
     private static String dmaBuf(GpuState gpu) {

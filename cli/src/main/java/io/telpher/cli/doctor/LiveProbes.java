@@ -11,6 +11,7 @@ import io.telpher.Transfer;
 import io.telpher.internal.ffi.linux.Clocks;
 import io.telpher.internal.ffi.linux.Descriptors;
 import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.ffi.linux.GenericNetlink;
 import io.telpher.internal.ffi.linux.Memory;
 import io.telpher.internal.ffi.linux.Processes;
 import io.telpher.internal.ffi.linux.RouteLookup;
@@ -30,6 +31,7 @@ import java.net.Socket;
 import java.net.SocketException;
 import java.net.UnknownHostException;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.ServiceLoader;
@@ -106,15 +108,46 @@ final class LiveProbes implements Probes {
     @Override
     public String route(Inet4Address source, Inet4Address target) {
         int index = RouteLookup.interfaceTo(source, target);
-        if (index < 0) {
-            return Errno.describe(-index);
-        }
+        return index < 0 ? Errno.describe(-index) : nicName(index);
+    }
+
+    private static String nicName(int index) {
         try {
             NetworkInterface nic = NetworkInterface.getByIndex(index);
             return nic == null ? "interface " + index : nic.getName();
         } catch (SocketException e) {
             return "interface " + index;
         }
+    }
+
+    @Override
+    public List<Route> routes() {
+        List<Route> all = new ArrayList<>();
+        for (RouteLookup.Sized route : RouteLookup.sized()) {
+            String target = route.target().getHostAddress() + "/" + route.prefix();
+            all.add(
+                    new Route(
+                            route.prefix() == 0 ? "default" : target,
+                            nicName(route.nic()),
+                            route.mtu()));
+        }
+        return all;
+    }
+
+    @Override
+    public boolean bindsQueues() {
+        return GenericNetlink.commands("netdev").contains(GenericNetlink.NETDEV_CMD_BIND_RX);
+    }
+
+    @Override
+    public String headerSplit(String netdev) {
+        int split = GenericNetlink.dataSplit(netdev);
+        return switch (split) {
+            case GenericNetlink.ETHTOOL_TCP_DATA_SPLIT_ENABLED -> "on";
+            case GenericNetlink.ETHTOOL_TCP_DATA_SPLIT_DISABLED -> "off";
+            case GenericNetlink.ETHTOOL_TCP_DATA_SPLIT_UNKNOWN -> "unknown";
+            default -> Errno.describe(-split);
+        };
     }
 
     @Override
@@ -165,8 +198,8 @@ final class LiveProbes implements Probes {
     }
 
     @Override
-    public boolean dumpable() {
-        return Processes.prctl(Processes.PR_GET_DUMPABLE, 0) == 1;
+    public int dumpable() {
+        return Processes.prctl(Processes.PR_GET_DUMPABLE, 0);
     }
 
     @Override

@@ -5,8 +5,6 @@ import java.util.List;
 
 /// The largest packet of each interface and of each route.
 final class MtuCheck implements Check {
-    private static final String ROUTES = "/proc/net/route";
-
     /// What IPv6 demands of every link.
     private static final long LEAST = 1280;
 
@@ -74,34 +72,25 @@ final class MtuCheck implements Check {
         return "/sys/class/net/" + nic + "/mtu";
     }
 
-    /// Columns: interface, destination, gateway, flags, three counters, mask, MTU.
+    /// A size that a route was given is less than its interface's for a reason, such as a tunnel
+    /// behind it, so it is no fault by itself.
     private void routes(Host host, List<Finding> found) {
-        for (String line : host.read(ROUTES).orElse("").lines().skip(1).toList()) {
-            String[] columns = line.strip().split("\\s+");
-            if (columns.length < 9 || !columns[8].matches("\\d{1,9}")) {
-                continue;
-            }
-            long route = Long.parseLong(columns[8]);
-            long device = host.number(mtuFile(columns[0])).orElse(0);
-            if (route > 0 && route < device) {
+        for (Probes.Route route : host.probes().routes()) {
+            String file = mtuFile(route.nic());
+            long device = host.number(file).orElse(0);
+            if (route.mtu() < device) {
                 found.add(
                         Finding.info(
                                 name(),
                                 "the route to %s takes packets of %d bytes, its interface %d"
-                                        .formatted(address(columns[1]), route, device),
-                                ROUTES + ": " + String.join(" ", columns)));
+                                        .formatted(route.target(), route.mtu(), device),
+                                "RTM_GETROUTE: %s dev %s mtu %d; %s"
+                                        .formatted(
+                                                route.target(),
+                                                route.nic(),
+                                                route.mtu(),
+                                                host.evidence(file))));
             }
         }
-    }
-
-    /// The kernel prints the four bytes as one number of this machine's byte order, which is little
-    /// endian on both that Telpher runs on.
-    private static String address(String hex) {
-        if (!hex.matches("[0-9A-Fa-f]{8}")) {
-            return hex;
-        }
-        int number = Integer.parseUnsignedInt(hex, 16);
-        return "%d.%d.%d.%d"
-                .formatted(number & 0xff, number >> 8 & 0xff, number >> 16 & 0xff, number >>> 24);
     }
 }

@@ -62,6 +62,13 @@ interface Probes {
     /// @param mtu the largest packet on the way, as far as the kernel knows; 0 when it says nothing
     record Egress(@Nullable String failure, @Nullable InetAddress local, long mtu) {}
 
+    /// A route that was given a size of packets of its own.
+    ///
+    /// @param target where it leads, `10.1.0.0/16`
+    /// @param nic the interface that it takes
+    /// @param mtu bytes
+    record Route(String target, String nic, int mtu) {}
+
     /// What a connection to a peer is like.
     ///
     /// @param failure why there is none, or null
@@ -90,6 +97,17 @@ interface Probes {
     /// @return the interface by which packets from one address to the other leave, or why none does
     String route(Inet4Address source, Inet4Address target);
 
+    /// @return the routes that have a size of packets of their own, of all tables
+    List<Route> routes();
+
+    /// @return whether the kernel can bind queues of a network device to memory of other devices
+    boolean bindsQueues();
+
+    /// Asks whether a network device splits headers from data.
+    ///
+    /// @return `on`, `off`, `unknown` where its driver does not say, or why it cannot be asked
+    String headerSplit(String netdev);
+
     /// Asks for an IPv4 address by ARP, out of one interface.
     ///
     /// @param source an address of that interface
@@ -104,8 +122,9 @@ interface Probes {
     /// @return the call that failed, or the last one
     Result sealedMemory();
 
-    /// @return whether this process lets others of the same user look into it
-    boolean dumpable();
+    /// @return what `prctl(PR_GET_DUMPABLE)` says: 1 where others of the same user may look into
+    ///     this process
+    int dumpable();
 
     /// @return whether the engine may call the system without a warning
     boolean nativeAccess();

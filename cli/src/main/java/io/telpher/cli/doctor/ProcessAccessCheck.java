@@ -46,13 +46,12 @@ final class ProcessAccessCheck implements Check {
                             remedy(host, neighbour),
                             "telpher explain says 'cma: yes'"));
         }
-        if (!host.probes().dumpable()) {
+        if (host.probes().dumpable() != 1) {
             found.add(
                     Finding.warning(
                             name(),
                             "this process is not dumpable: only root reaches its memory" + WITHOUT,
-                            "prctl(PR_GET_DUMPABLE) is not 1; "
-                                    + host.evidence("/proc/sys/fs/suid_dumpable"),
+                            dumpability(host) + "; " + host.evidence("/proc/sys/fs/suid_dumpable"),
                             "start java without setuid, file capabilities or a change of user"
                                     + " (setpriv, su) in the same process",
                             "telpher doctor does not show this any more"));
@@ -61,9 +60,16 @@ final class ProcessAccessCheck implements Check {
     }
 
     private static String evidence(Host host, Probes.Neighbour neighbour) {
-        return "%s; into a child, %s; from the child, %s"
+        return "%s; %s; into a child, %s; from the child, %s"
                 .formatted(
-                        host.evidence(SCOPE), neighbour.writeToChild(), neighbour.writeToParent());
+                        host.evidence(SCOPE),
+                        dumpability(host),
+                        neighbour.writeToChild(),
+                        neighbour.writeToParent());
+    }
+
+    private static String dumpability(Host host) {
+        return "prctl(PR_GET_DUMPABLE) = " + host.probes().dumpable();
     }
 
     private static String remedy(Host host, Probes.Neighbour neighbour) {

@@ -194,8 +194,11 @@ class ChecksTest {
 
     @Test
     void aProcessThatIsNotDumpableIsTold() throws IOException {
-        probes.dumpable = false;
-        assertThat(onlyWrong(examine("sound"), "ptrace").summary()).contains("not dumpable");
+        probes.dumpable = 2;
+        assertThat(onlyWrong(examine("sound"), "ptrace"))
+                .satisfies(
+                        f -> assertThat(f.summary()).contains("not dumpable"),
+                        f -> assertThat(f.evidence()).contains("PR_GET_DUMPABLE) = 2"));
     }
 
     @Test
@@ -203,8 +206,10 @@ class ChecksTest {
         Finding finding = onlyWrong(examine("workstation"), "subnets");
         assertThat(finding.evidence())
                 .contains(
-                        "qsfp0 and qsfp1: 10.1.0.2/16 and 10.1.7.2/24", "conf/qsfp0/arp_ignore = 0")
-                .doesNotContain("qsfp1/arp_ignore");
+                        "qsfp0 and qsfp1: 10.1.0.2/16 and 10.1.7.2/24",
+                        "conf/qsfp0/arp_ignore = 0",
+                        "conf/all/rp_filter = 1")
+                .doesNotContain("qsfp1/arp_ignore", "qsfp1/rp_filter");
         assertThat(finding.remedy())
                 .contains(
                         "net.ipv4.conf.qsfp0.arp_ignore=1",
@@ -214,6 +219,10 @@ class ChecksTest {
 
     @Test
     void networkSettingsAreHeldAgainstTheLinks() throws IOException {
+        probes.sizedRoutes =
+                List.of(
+                        new Probes.Route("10.1.0.0/16", "qsfp0", 1450),
+                        new Probes.Route("default", "qsfp1", 1500));
         List<Finding> all = examine("workstation");
         assertThat(wrong(all, "socket-buffers"))
                 .extracting(Finding::evidence)
@@ -227,7 +236,8 @@ class ChecksTest {
                 .filteredOn(f -> f.check().equals("mtu"))
                 .extracting(Finding::summary)
                 .anyMatch(s -> s.contains("qsfp1 is fast"))
-                .anyMatch(s -> s.contains("the route to 10.1.0.0 takes packets of 1450 bytes"));
+                .anyMatch(s -> s.contains("the route to 10.1.0.0/16 takes packets of 1450 bytes"))
+                .noneMatch(s -> s.contains("default"));
     }
 
     @Test

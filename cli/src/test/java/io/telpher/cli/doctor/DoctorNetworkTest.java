@@ -98,6 +98,27 @@ class DoctorNetworkTest {
                 .contains("is one copy");
     }
 
+    @Test
+    void aRouteWithASizeOfItsOwnIsFound() throws IOException {
+        TwoNamespaces.run(
+                "ip -n %s route add 10.78.0.0/16 via 10.77.1.2 mtu 1300"
+                        .formatted(namespaces.here()));
+        TwoNamespaces.run(
+                "ip -n %s route add fd00:78::/32 dev d0 mtu 1280".formatted(namespaces.here()));
+        Tool.Output output =
+                Tool.await(
+                        Tool.start(
+                                telpher(namespaces.here(), "doctor", "--verbose", "--only=mtu"),
+                                Map.of()),
+                        100);
+        assertThat(output.text())
+                .contains(
+                        "the route to 10.78.0.0/16 takes packets of 1300 bytes, its interface 1500")
+                .contains("10.78.0.0/16 dev d0 mtu 1300; /sys/class/net/d0/mtu = 1500")
+                .contains("the route to fd00:78:0:0:0:0:0:0/32 takes packets of 1280 bytes")
+                .doesNotContain("the route to 10.77.1.0");
+    }
+
     private Tool.Output doctor(Path address) throws IOException {
         // Both namespaces are of this host, so shared memory would do.
         Map<String, String> environment = Map.of("TELPHER_TRANSPORTS", "tcp");

@@ -13,7 +13,7 @@ import java.util.TreeMap;
 /// Everything works, until a test says otherwise.
 final class FakeProbes implements Probes {
     Result sealedMemory = new Result("fcntl(F_ADD_SEALS)", 0);
-    boolean dumpable = true;
+    int dumpable = 1;
     boolean nativeAccess = true;
     int clockState;
     Map<String, Availability> transports =
@@ -34,6 +34,10 @@ final class FakeProbes implements Probes {
     /// Interfaces by source and target: `10.0.0.1 10.0.0.2`.
     final Map<String, String> routes = new TreeMap<>();
 
+    List<Route> sizedRoutes = List.of();
+    boolean bindsQueues;
+    /// By interface.
+    final Map<String, String> headerSplit = new TreeMap<>();
     final Map<String, Integer> refusedFiles = new TreeMap<>();
     String dialled;
     Visit visit = new Visit(null, false, null, "lane 0 (tcp): in use");
@@ -68,6 +72,21 @@ final class FakeProbes implements Probes {
     }
 
     @Override
+    public List<Route> routes() {
+        return sizedRoutes;
+    }
+
+    @Override
+    public boolean bindsQueues() {
+        return bindsQueues;
+    }
+
+    @Override
+    public String headerSplit(String netdev) {
+        return headerSplit.getOrDefault(netdev, "unknown");
+    }
+
+    @Override
     public String neighbour(String netdev, InetAddress source, InetAddress peer) {
         return neighbours.get(netdev + " " + peer.getHostAddress());
     }
@@ -83,7 +102,7 @@ final class FakeProbes implements Probes {
     }
 
     @Override
-    public boolean dumpable() {
+    public int dumpable() {
         return dumpable;
     }
 

@@ -29,6 +29,7 @@ class GpuChecksTest {
 
     private final FakeProbes probes = new FakeProbes();
     private final Map<String, String> environment = new HashMap<>();
+    private List<Nic> nics = List.of();
 
     @BeforeEach
     void machine() throws IOException {
@@ -81,7 +82,7 @@ class GpuChecksTest {
 
     private List<Finding> examine(Check check) {
         List<Finding> found =
-                check.examine(new Host(folder, Map.copyOf(environment), List.of(), probes));
+                check.examine(new Host(folder, Map.copyOf(environment), nics, probes));
         assertThat(found).isNotEmpty().allMatch(f -> f.check().equals(check.name()));
         return found;
     }
@@ -213,9 +214,19 @@ class GpuChecksTest {
             List<Integer> down,
             Map<String, Long> errors,
             NvmlDevices.@Nullable Fabric fabric) {
+        return gpu(width, bar1, down, errors, fabric, 0);
+    }
+
+    private static GpuState gpu(
+            int width,
+            long bar1,
+            List<Integer> down,
+            Map<String, Long> errors,
+            NvmlDevices.@Nullable Fabric fabric,
+            int dmaBuf) {
         return new GpuState(
                 "GPU0", "H100", "GPU-1", FIRST, 1, 5, width, 16, 16, down, errors, true, bar1,
-                80L << 30, false, fabric, 0, 1);
+                80L << 30, false, fabric, dmaBuf, 1);
     }
 
     private void show(GpuState gpu) {
@@ -266,6 +277,42 @@ class GpuChecksTest {
         assertThat(onlyWrong(new GpuDirectCheck()).remedy()).contains("modprobe nvidia_peermem");
         Files.createDirectories(at("/sys/module/nvidia_peermem"));
         assertThat(wrong(examine(new GpuDirectCheck()))).isEmpty();
+    }
+
+    @Test
+    void whatTcpIntoGpusLacksIsTold() throws IOException {
+        assertThat(examine(new DeviceTcpCheck()))
+                .singleElement()
+                .matches(f -> f.summary().startsWith("not needed"));
+
+        show(gpu(16, 128L << 30, List.of(), Map.of(), null));
+        Finding none = examine(new DeviceTcpCheck()).getFirst();
+        assertThat(none.summary())
+                .contains("no kernel that binds queues", "Linux 6.12")
+                .contains("no NIC whose driver splits", "no GPU whose memory can be a dma-buf")
+                .contains("stages");
+        assertThat(none.evidence()).contains("has no bind-rx", "no NIC", "GPU0 no");
+
+        write("/sys/class/net/eth0/device/vendor", "0x1ae0");
+        Files.createSymbolicLink(
+                at("/sys/class/net/eth0/device/driver"), Path.of("../../bus/pci/drivers/gve"));
+        nics = List.of(new Nic("eth0", false, List.of()), new Nic("docker0", false, List.of()));
+        probes.bindsQueues = true;
+        probes.headerSplit.put("eth0", "off");
+        Finding off = examine(new DeviceTcpCheck()).getFirst();
+        assertThat(off.summary())
+                .contains("ethtool -G eth0 tcp-data-split on")
+                .doesNotContain("Linux 6.12");
+        assertThat(off.evidence())
+                .contains("has bind-rx; eth0: driver gve, tcp-data-split off")
+                .doesNotContain("docker0");
+
+        probes.headerSplit.put("eth0", "on");
+        GpuState shareable = gpu(16, 128L << 30, List.of(), Map.of(), null, 1);
+        show(shareable);
+        assertThat(examine(new DeviceTcpCheck()))
+                .singleElement()
+                .matches(f -> f.summary().startsWith("TCP into memory of GPUs may be possible"));
     }
 
     // --- NCCL -----------------------------------------------------------------------------------

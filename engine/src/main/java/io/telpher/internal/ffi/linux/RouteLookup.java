@@ -1,104 +1,102 @@
 package io.telpher.internal.ffi.linux;
 
 import static java.lang.foreign.ValueLayout.JAVA_BYTE;
-import static java.lang.foreign.ValueLayout.JAVA_INT;
-import static java.lang.foreign.ValueLayout.JAVA_SHORT;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.net.Inet4Address;
+import java.net.InetAddress;
+import java.net.UnknownHostException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
 
-/// Asks the kernel by which interface it sends packets: routing tables, rules and all.
+/// Asks the kernel for routes: routing tables, rules and all.
 public final class RouteLookup {
-    static final int AF_NETLINK = 16;
-    static final int SOCK_RAW = 3;
-    static final int NETLINK_ROUTE = 0;
-    static final int NLM_F_REQUEST = 1;
-    static final int NLMSG_ERROR = 2;
-    static final int RTM_NEWROUTE = 24;
     static final int RTM_GETROUTE = 26;
     static final int RTA_DST = 1;
     static final int RTA_SRC = 2;
     static final int RTA_OIF = 4;
+    static final int RTA_METRICS = 8;
+    static final int RTAX_MTU = 2;
+    static final int RTN_UNICAST = 1;
 
     /// ```text
-    /// nlmsghdr: 0 len   4 type (2)   6 flags (2)   8 seq   12 pid   16 end
-    /// rtmsg:    0 family (1)   1 dst_len (1)   2 src_len (1)   ...   12 end
-    /// rtattr:   0 len (2)   2 type (2)   4 data
+    /// rtmsg:    0 family (1)   1 dst_len (1)   2 src_len (1)   ...   7 type (1)   ...   12 end
     /// ```
-    static final int HEADER_BYTES = 16;
-
-    static final int HEADER_LEN = 0;
-    static final int HEADER_TYPE = 4;
-    static final int HEADER_FLAGS = 6;
     static final int RTMSG_BYTES = 12;
+
     static final int RTMSG_FAMILY = 0;
     static final int RTMSG_DST_LEN = 1;
     static final int RTMSG_SRC_LEN = 2;
-    static final int ATTRIBUTE_BYTES = 4;
-    static final int ATTRIBUTE_LEN = 0;
-    static final int ATTRIBUTE_TYPE = 2;
-
-    private static final int ADDRESS_BYTES = 4;
-    private static final int ROOM = 4096;
+    static final int RTMSG_TYPE = 7;
 
     private RouteLookup() {}
+
+    /// A route that was given a size of packets of its own.
+    ///
+    /// @param target the first address of where it leads
+    /// @param prefix how many bits of it count; 0 for the default route
+    /// @param nic the index of its interface
+    /// @param mtu bytes
+    public record Sized(InetAddress target, int prefix, int nic, int mtu) {}
 
     /// @param source an address of this machine, which the packets are from
     /// @return the index of the interface by which packets leave, or minus errno
     public static int interfaceTo(Inet4Address source, Inet4Address target) {
-        int fd = Sockets.socket(AF_NETLINK, SOCK_RAW | Sockets.SOCK_CLOEXEC, NETLINK_ROUTE);
-        if (fd < 0) {
-            return fd;
-        }
         try (Arena arena = Arena.ofConfined()) {
-            MemorySegment message = arena.allocate(ROOM, 8);
-            int length = HEADER_BYTES + RTMSG_BYTES;
-            message.set(JAVA_BYTE, HEADER_BYTES + RTMSG_FAMILY, (byte) Sockets.AF_INET);
-            message.set(JAVA_BYTE, HEADER_BYTES + RTMSG_DST_LEN, (byte) Integer.SIZE);
-            message.set(JAVA_BYTE, HEADER_BYTES + RTMSG_SRC_LEN, (byte) Integer.SIZE);
-            length = attribute(message, length, RTA_DST, target);
-            length = attribute(message, length, RTA_SRC, source);
-            message.set(JAVA_INT, HEADER_LEN, length);
-            message.set(JAVA_SHORT, HEADER_TYPE, (short) RTM_GETROUTE);
-            message.set(JAVA_SHORT, HEADER_FLAGS, (short) NLM_F_REQUEST);
-            long sent = Sockets.send(fd, message, length, 0);
-            // The kernel answers before the call returns.
-            long received = sent < 0 ? sent : Sockets.recv(fd, message, ROOM, Sockets.MSG_DONTWAIT);
-            return received < 0 ? (int) received : answer(message, received);
-        } finally {
-            int unused = Descriptors.close(fd);
+            Netlink.Request request =
+                    new Netlink.Request(arena, RTM_GETROUTE, 0, RTMSG_BYTES)
+                            .set(RTMSG_FAMILY, Sockets.AF_INET)
+                            .set(RTMSG_DST_LEN, Integer.SIZE)
+                            .set(RTMSG_SRC_LEN, Integer.SIZE)
+                            .attribute(RTA_DST, target.getAddress())
+                            .attribute(RTA_SRC, source.getAddress());
+            Netlink.Answer answer = Netlink.ask(arena, Netlink.NETLINK_ROUTE, request);
+            if (answer.error() < 0) {
+                return answer.error();
+            }
+            MemorySegment route = answer.messages().getFirst();
+            int index = Netlink.number(Netlink.attributes(route, RTMSG_BYTES).get(RTA_OIF));
+            return index > 0 ? index : -Errno.ENETUNREACH;
         }
     }
 
-    private static int attribute(MemorySegment message, int at, int type, Inet4Address address) {
-        message.set(JAVA_SHORT, at + ATTRIBUTE_LEN, (short) (ATTRIBUTE_BYTES + ADDRESS_BYTES));
-        message.set(JAVA_SHORT, at + ATTRIBUTE_TYPE, (short) type);
-        MemorySegment.copy(
-                address.getAddress(), 0, message, JAVA_BYTE, at + ATTRIBUTE_BYTES, ADDRESS_BYTES);
-        return at + ATTRIBUTE_BYTES + ADDRESS_BYTES;
+    /// @return the unicast routes of all tables and both families that have a size of their own
+    ///     (`ip route add ... mtu SIZE`); those that the kernel has told so far, where it fails
+    public static List<Sized> sized() {
+        List<Sized> all = new ArrayList<>();
+        try (Arena arena = Arena.ofConfined()) {
+            Netlink.Request request =
+                    new Netlink.Request(arena, RTM_GETROUTE, Netlink.NLM_F_DUMP, RTMSG_BYTES);
+            for (MemorySegment route :
+                    Netlink.ask(arena, Netlink.NETLINK_ROUTE, request).messages()) {
+                sized(route, all);
+            }
+        }
+        return all;
     }
 
-    private static int answer(MemorySegment message, long received) {
-        int type = received < HEADER_BYTES ? 0 : message.get(JAVA_SHORT, HEADER_TYPE);
-        if (type == NLMSG_ERROR && received >= HEADER_BYTES + Integer.BYTES) {
-            return message.get(JAVA_INT, HEADER_BYTES); // minus errno
+    private static void sized(MemorySegment route, List<Sized> all) {
+        if (route.byteSize() < RTMSG_BYTES || route.get(JAVA_BYTE, RTMSG_TYPE) != RTN_UNICAST) {
+            return;
         }
-        if (type != RTM_NEWROUTE) {
-            return -Errno.EPROTO;
+        Map<Integer, MemorySegment> attributes = Netlink.attributes(route, RTMSG_BYTES);
+        MemorySegment metrics = attributes.get(RTA_METRICS);
+        int mtu =
+                metrics == null ? -1 : Netlink.number(Netlink.attributes(metrics, 0).get(RTAX_MTU));
+        if (mtu <= 0) {
+            return;
         }
-        long end = Math.min(received, message.get(JAVA_INT, HEADER_LEN));
-        long at = HEADER_BYTES + RTMSG_BYTES;
-        while (at + ATTRIBUTE_BYTES + Integer.BYTES <= end) {
-            int length = message.get(JAVA_SHORT, at + ATTRIBUTE_LEN) & 0xffff;
-            if ((message.get(JAVA_SHORT, at + ATTRIBUTE_TYPE) & 0xffff) == RTA_OIF) {
-                return message.get(JAVA_INT, at + ATTRIBUTE_BYTES);
-            }
-            if (length < ATTRIBUTE_BYTES) {
-                break;
-            }
-            at += (length + 3) & ~3; // aligned to 4
+        boolean inet6 = route.get(JAVA_BYTE, RTMSG_FAMILY) == Sockets.AF_INET6;
+        MemorySegment target = attributes.get(RTA_DST);
+        byte[] ip = target == null ? new byte[inet6 ? 16 : 4] : target.toArray(JAVA_BYTE);
+        int prefix = Byte.toUnsignedInt(route.get(JAVA_BYTE, RTMSG_DST_LEN));
+        int nic = Netlink.number(attributes.get(RTA_OIF));
+        try {
+            all.add(new Sized(InetAddress.getByAddress(ip), prefix, nic, mtu));
+        } catch (UnknownHostException e) {
+            // No address of either length: another family's route.
         }
-        return -Errno.ENETUNREACH;
     }
 }

@@ -25,9 +25,11 @@ class AbiTest {
                     Errno.class,
                     EventFd.class,
                     FdPassing.class,
+                    GenericNetlink.class,
                     IoVec.class,
                     Memory.class,
                     MsgHdr.class,
+                    Netlink.class,
                     Poll.class,
                     Processes.class,
                     RouteLookup.class,
@@ -42,6 +44,8 @@ class AbiTest {
             #define _GNU_SOURCE
             #include <errno.h>
             #include <fcntl.h>
+            #include <linux/ethtool_netlink.h>
+            #include <linux/genetlink.h>
             #include <linux/mempolicy.h>
             #include <linux/rtnetlink.h>
             #include <limits.h>
@@ -83,6 +87,10 @@ class AbiTest {
                     Map.entry("FdPassing.CMSG_LEVEL", "offsetof(struct cmsghdr, cmsg_level)"),
                     Map.entry("FdPassing.CMSG_TYPE", "offsetof(struct cmsghdr, cmsg_type)"),
                     Map.entry("FdPassing.CMSG_DATA", "CMSG_LEN(0)"),
+                    Map.entry("GenericNetlink.GENL_BYTES", "sizeof(struct genlmsghdr)"),
+                    Map.entry("GenericNetlink.GENL_CMD", "offsetof(struct genlmsghdr, cmd)"),
+                    Map.entry(
+                            "GenericNetlink.GENL_VERSION", "offsetof(struct genlmsghdr, version)"),
                     Map.entry("IoVec.BYTES", "sizeof(struct iovec)"),
                     Map.entry("IoVec.BASE", "offsetof(struct iovec, iov_base)"),
                     Map.entry("IoVec.LENGTH", "offsetof(struct iovec, iov_len)"),
@@ -112,18 +120,18 @@ class AbiTest {
                     Map.entry(
                             "Processes.RUSAGE_SYSTEM_MICROS",
                             "offsetof(struct rusage, ru_stime.tv_usec)"),
-                    Map.entry("RouteLookup.HEADER_BYTES", "sizeof(struct nlmsghdr)"),
-                    Map.entry("RouteLookup.HEADER_LEN", "offsetof(struct nlmsghdr, nlmsg_len)"),
-                    Map.entry("RouteLookup.HEADER_TYPE", "offsetof(struct nlmsghdr, nlmsg_type)"),
-                    Map.entry("RouteLookup.HEADER_FLAGS", "offsetof(struct nlmsghdr, nlmsg_flags)"),
+                    Map.entry("Netlink.HEADER_BYTES", "sizeof(struct nlmsghdr)"),
+                    Map.entry("Netlink.HEADER_LEN", "offsetof(struct nlmsghdr, nlmsg_len)"),
+                    Map.entry("Netlink.HEADER_TYPE", "offsetof(struct nlmsghdr, nlmsg_type)"),
+                    Map.entry("Netlink.HEADER_FLAGS", "offsetof(struct nlmsghdr, nlmsg_flags)"),
                     Map.entry("RouteLookup.RTMSG_BYTES", "sizeof(struct rtmsg)"),
                     Map.entry("RouteLookup.RTMSG_FAMILY", "offsetof(struct rtmsg, rtm_family)"),
                     Map.entry("RouteLookup.RTMSG_DST_LEN", "offsetof(struct rtmsg, rtm_dst_len)"),
                     Map.entry("RouteLookup.RTMSG_SRC_LEN", "offsetof(struct rtmsg, rtm_src_len)"),
-                    Map.entry("RouteLookup.ATTRIBUTE_BYTES", "sizeof(struct rtattr)"),
-                    Map.entry("RouteLookup.ATTRIBUTE_LEN", "offsetof(struct rtattr, rta_len)"),
-                    Map.entry("RouteLookup.ATTRIBUTE_TYPE", "offsetof(struct rtattr, rta_type)"),
-                    Map.entry("RouteLookup.ADDRESS_BYTES", "sizeof(struct in_addr)"),
+                    Map.entry("Netlink.ATTRIBUTE_BYTES", "sizeof(struct rtattr)"),
+                    Map.entry("Netlink.ATTRIBUTE_LEN", "offsetof(struct rtattr, rta_len)"),
+                    Map.entry("Netlink.ATTRIBUTE_TYPE", "offsetof(struct rtattr, rta_type)"),
+                    Map.entry("RouteLookup.RTMSG_TYPE", "offsetof(struct rtmsg, rtm_type)"),
                     Map.entry("SocketAddresses.STORAGE_BYTES", "sizeof(struct sockaddr_storage)"),
                     Map.entry("SocketAddresses.FAMILY", "offsetof(struct sockaddr, sa_family)"),
                     Map.entry("SocketAddresses.IN_PORT", "offsetof(struct sockaddr_in, sin_port)"),
@@ -155,12 +163,15 @@ class AbiTest {
             Set.of(
                     "FdPassing.MAX_DESCRIPTORS",
                     "Processes.CPU_SET_BYTES",
-                    "RouteLookup.ROOM",
+                    "Netlink.ROOM",
                     "TcpInfo.BYTES");
 
     /// Younger than the headers of the systems that we build on.
     private static final Set<String> MAYBE_MISSING =
-            Set.of("Sockets.SO_PEERPIDFD", "Sockets.TCP_RTO_MAX_MS");
+            Set.of(
+                    "GenericNetlink.NETDEV_CMD_BIND_RX",
+                    "Sockets.SO_PEERPIDFD",
+                    "Sockets.TCP_RTO_MAX_MS");
 
     @TempDir private Path folder;
 
