@@ -51,7 +51,7 @@ final class CpuQuotaCheck implements Check {
                         name(),
                         "a quota of %s cores for %d that can be used: once spinning has used it up"
                                         .formatted(amount, cores)
-                                + ", every thread stands still for the rest of %d ms"
+                                + ", every thread stands still for the rest of its %d ms"
                                         .formatted(least.periodMicros() / 1000),
                         least.evidence() + "; " + throttled,
                         "give whole cores instead of a quota (cpuset; in Kubernetes the static CPU"

@@ -48,10 +48,13 @@ final class SocketBuffersCheck implements Check {
         off(host, SCALING, "windows are bounded to 64 KiB", found);
         off(host, SELECTIVE, "a lost packet is followed by what had arrived already", found);
         if (found.isEmpty()) {
+            boolean known = host.exists(RECEIVE) && host.exists(SEND);
             found.add(
                     Finding.info(
                             name(),
-                            "the kernel's maxima are enough for this machine's links",
+                            known
+                                    ? "the kernel's maxima are enough for this machine's links"
+                                    : "the kernel's maxima are not known",
                             host.evidence(RECEIVE) + "; " + host.evidence(SEND)));
         }
         return found;

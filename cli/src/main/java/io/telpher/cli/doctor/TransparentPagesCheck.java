@@ -30,7 +30,9 @@ final class TransparentPagesCheck implements Check {
         }
         return List.of(
                 Finding.info(
-                        name(), enabled.isEmpty() ? "this kernel has none" : enabled, evidence));
+                        name(),
+                        enabled.isEmpty() ? "this kernel has none" : "set to " + enabled,
+                        evidence));
     }
 
     /// @param choices such as `always [madvise] never`

@@ -10,9 +10,12 @@ import io.telpher.spi.Availability;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -49,18 +52,50 @@ class ChecksTest {
         List<Finding> all = examine("sound");
         assertThat(all).allMatch(f -> f.severity() == Severity.INFO);
         assertThat(all)
-                .extracting(Finding::check)
-                .containsOnlyOnceElementsOf(
-                        List.of("kernel", "java", "cores", "cpu-quota", "ptrace", "paths"));
-        assertThat(all)
-                .filteredOn(f -> f.check().equals("cores"))
-                .singleElement()
-                .extracting(Finding::summary)
-                .isEqualTo("32 can be used");
-        assertThat(all)
-                .filteredOn(f -> f.check().equals("namespaces"))
-                .hasSize(4)
-                .allMatch(f -> f.summary().endsWith(": the machine's own"));
+                .extracting(f -> f.check() + ": " + f.summary())
+                .containsExactly(
+                        "kernel: has everything that Telpher uses",
+                        "java: native access is enabled for the engine",
+                        "settings: all defaults",
+                        "cores: 32 can be used",
+                        "cpu-quota: no quota: spinning takes nothing from the work",
+                        "clock: source: tsc",
+                        "clock: follows another clock",
+                        "open-files: enough",
+                        "memlock: shared memory and TCP lock none",
+                        "shared-memory: a sealed memfd can be made",
+                        "shared-memory: Telpher does not use /dev/shm, whatever its size; other"
+                                + " libraries do",
+                        "huge-pages: 512 pages of 2 MiB are free in the pool",
+                        "transparent-huge-pages: set to madvise",
+                        "namespaces: pid: the machine's own",
+                        "namespaces: ipc: the machine's own",
+                        "namespaces: net: the machine's own",
+                        "namespaces: user: the machine's own",
+                        "ptrace: processes of one user reach each other's memory: path cma works",
+                        "seccomp: no system call is refused",
+                        "mtu: eth0: 9000 bytes",
+                        "subnets: no two interfaces share a subnet",
+                        "socket-buffers: the kernel's maxima are enough for this machine's links",
+                        "congestion-control: cubic",
+                        "rdma: there is no RDMA device: TCP carries what goes between hosts",
+                        "gids: no port of an RDMA device is active",
+                        "rdma-mtu: no port of an RDMA device can be asked",
+                        "rdma-routes: no RoCE port with an IPv4 address is active",
+                        "pci: no GPU on the PCI bus",
+                        "iommu: no IOMMU is in use",
+                        "gpu-driver: CUDA driver: not here",
+                        "gpu-devices: no GPU of NVIDIA in /dev",
+                        "gpus: NVML shows no GPU",
+                        "nvlink: no GPU",
+                        "gpudirect: not needed: there are no GPUs",
+                        "devmem-tcp: not needed: there are no GPUs for TCP to reach",
+                        "nccl: no NCCL library found: not needed, but for comparisons and the"
+                                + " plugin",
+                        "nccl-settings: none is set",
+                        "transports: shm: works",
+                        "transports: tcp: works",
+                        "paths: a write between two processes of this host is one copy");
     }
 
     @ParameterizedTest
@@ -257,6 +292,87 @@ class ChecksTest {
         assertThat(onlyWrong(all, "transparent-huge-pages").evidence()).contains("[always]");
     }
 
+    private void write(Map<String, String> files) throws IOException {
+        for (Map.Entry<String, String> file : files.entrySet()) {
+            Path path = folder.resolve(file.getKey().substring(1));
+            Files.createDirectories(path.getParent());
+            Files.writeString(path, file.getValue());
+        }
+    }
+
+    /// What one check says of a machine of a few files.
+    private List<String> summaries(Check check, Map<String, String> files) throws IOException {
+        write(files);
+        List<Finding> found = check.examine(new Host(folder, Map.of(), List.of(), probes));
+        return found.stream().map(f -> f.severity().word() + " " + f.summary()).toList();
+    }
+
+    @Test
+    void whatIsHalfGoodIsWorthKnowing() throws IOException {
+        assertThat(summaries(new KernelCheck(), Map.of("/proc/sys/kernel/osrelease", "5.10.0-28")))
+                .containsExactly(
+                        "info works; since Linux 5.14 a lack of memory is told when it is allocated");
+        assertThat(
+                        summaries(
+                                new CpuQuotaCheck(),
+                                Map.of(
+                                        "/proc/self/status", "Cpus_allowed_list:\t0-1",
+                                        "/proc/self/cgroup", "0::/",
+                                        "/proc/self/mountinfo",
+                                                "29 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw",
+                                        "/sys/fs/cgroup/cpu.max", "200000 100000")))
+                .containsExactly("info the quota of 2.00 cores covers every core that can be used");
+        assertThat(summaries(new SocketBuffersCheck(), Map.of()))
+                .containsExactly("info the kernel's maxima are not known");
+        assertThat(summaries(new MtuCheck(), Map.of()))
+                .singleElement()
+                .asString()
+                .startsWith("warning no interface has an address");
+    }
+
+    @Test
+    void aLimitOnLockedMemoryDoesNotBindWhoMayLockAll() throws IOException {
+        Map<String, String> files =
+                new HashMap<>(
+                        Map.of(
+                                "/proc/self/limits", "Max locked memory   65536   65536   bytes",
+                                "/sys/class/infiniband/mlx5_0/node_guid", "0",
+                                "/proc/self/status", "CapEff:\t000001ffffffffff"));
+        String bound = "warning registering memory with an RDMA device fails beyond this limit";
+        assertThat(summaries(new LockedMemoryCheck(), files)).containsExactly(bound);
+        Files.createDirectories(folder.resolve("proc/self/ns"));
+        Files.createSymbolicLink(folder.resolve("proc/self/ns/user"), Path.of("user:[4026531837]"));
+        assertThat(summaries(new LockedMemoryCheck(), files))
+                .singleElement()
+                .asString()
+                .startsWith("info the limit does not bind this process");
+        files.put("/proc/self/status", "CapEff:\t00000000a80425fb"); // what Docker leaves to root
+        assertThat(summaries(new LockedMemoryCheck(), files)).containsExactly(bound);
+        files.put("/proc/self/limits", "Max locked memory   unlimited   unlimited   bytes");
+        assertThat(summaries(new LockedMemoryCheck(), files))
+                .containsExactly("info no limit on what RDMA devices may register");
+    }
+
+    @Test
+    void cablesInOneSubnetThatAnswerForThemselvesAreGood() throws IOException {
+        Map<String, String> files = new HashMap<>();
+        for (String setting : List.of("arp_ignore", "arp_announce", "rp_filter")) {
+            files.put("/proc/sys/net/ipv4/conf/all/" + setting, "2");
+        }
+        write(files);
+        List<Nic> nics = new ArrayList<>();
+        for (String each : List.of("a 10.1.0.2", "b 10.1.0.3")) {
+            String[] words = each.split(" ");
+            Nic.Subnet subnet = new Nic.Subnet(InetAddress.ofLiteral(words[1]), 24);
+            nics.add(new Nic(words[0], false, List.of(subnet)));
+        }
+        assertThat(new SubnetsCheck().examine(new Host(folder, Map.of(), nics, probes)))
+                .singleElement()
+                .matches(f -> f.severity() == Severity.INFO)
+                .matches(f -> f.summary().contains("answer for their own addresses only"))
+                .matches(f -> f.evidence().contains("conf/all/arp_ignore = 2"));
+    }
+
     @Test
     void anUnsetClockIsWorthKnowingOnly() throws IOException {
         probes.clockState = Clocks.TIME_ERROR;
@@ -281,8 +397,7 @@ class ChecksTest {
     }
 
     private List<Finding> examineAgain() {
-        return new TransportsCheck()
-                .examine(new Host(folder, java.util.Map.of(), List.of(), probes));
+        return new TransportsCheck().examine(new Host(folder, Map.of(), List.of(), probes));
     }
 
     @Test
@@ -330,7 +445,7 @@ class ChecksTest {
                                 "peer.example",
                                 7070,
                                 "0123456789abcdef".getBytes(StandardCharsets.US_ASCII)));
-        Host here = new Host(folder, java.util.Map.of(), List.of(), probes);
+        Host here = new Host(folder, Map.of(), List.of(), probes);
 
         probes.visit = new Probes.Visit("does not accept this secret", true, null, "");
         assertThat(onlyWrong(check.examine(here), "peer").summary()).contains("refuses");
@@ -367,7 +482,7 @@ class ChecksTest {
                     }
                 };
         List<Finding> all = new ArrayList<>();
-        Host here = new Host(folder, java.util.Map.of(), List.of(), probes);
+        Host here = new Host(folder, Map.of(), List.of(), probes);
         Doctor.examine(here, List.of(broken, new PathsCheck()), all::add);
         assertThat(all)
                 .extracting(Finding::check, Finding::severity)

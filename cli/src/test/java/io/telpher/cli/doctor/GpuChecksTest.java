@@ -135,6 +135,25 @@ class GpuChecksTest {
     }
 
     @Test
+    void whatNoPeerSuffersFromIsNoWarning() throws IOException {
+        pci(SWITCH, "0x060400", "0x1000", bridge(0x17, 0x1f, 0x1d));
+        Files.delete(at("/sys/bus/pci/devices/" + SECOND + "/class"));
+        write("/proc/cpuinfo", "flags\t: fpu hypervisor lahf_lm\n");
+        assertThat(examine(new PciCheck()))
+                .extracting(f -> f.severity().word() + " " + f.summary())
+                .anyMatch(s -> s.startsWith("info ACS is on, but there is no second GPU"))
+                .anyMatch(s -> s.startsWith("info a virtual machine"));
+
+        Files.createDirectories(at("/sys/class/iommu/dmar0"));
+        assertThat(examine(new IommuCheck()).getFirst().summary())
+                .isEqualTo("the IOMMU does not translate for GPUs");
+        write("/sys/bus/pci/devices/" + FIRST + "/iommu_group/type", "DMA\n");
+        assertThat(examine(new IommuCheck()).getFirst())
+                .matches(f -> f.severity() == Severity.INFO)
+                .matches(f -> f.summary().contains("translates for the only GPU"));
+    }
+
+    @Test
     void capabilitiesThatLeadInACircleEnd() throws IOException {
         byte[] config = bridge(0x17, 0x1f, 0);
         capability(config, 0x148, 0x0001, 0x100);
@@ -206,6 +225,47 @@ class GpuChecksTest {
                 .anyMatch(remedy -> remedy.contains("modprobe nvidia_uvm"));
     }
 
+    @Test
+    void gpusThatAreNotHandedInAreTold() throws IOException {
+        write("/proc/driver/nvidia/gpus/" + FIRST + "/information", "Device Minor: \t 0\n");
+        assertThat(onlyWrong(new GpuDevicesCheck()))
+                .satisfies(
+                        f -> assertThat(f.summary()).contains("1 GPUs, none of them in /dev"),
+                        f -> assertThat(f.evidence()).contains(FIRST),
+                        f -> assertThat(f.remedy()).contains("--gpus all"));
+
+        for (String file : List.of("nvidiactl", "nvidia0", "nvidia-uvm")) {
+            write("/dev/" + file, "");
+        }
+        assertThat(examine(new GpuDevicesCheck()))
+                .extracting(Finding::summary)
+                .containsExactly("all can be opened");
+        probes.refusedFiles.put("/dev/nvidiactl", Errno.EACCES);
+        assertThat(onlyWrong(new GpuDevicesCheck()).remedy()).contains("chmod 666 /dev/nvidiactl");
+        probes.refusedFiles.put("/dev/nvidiactl", Errno.EIO);
+        assertThat(onlyWrong(new GpuDevicesCheck()).remedy()).contains("dmesg");
+    }
+
+    @Test
+    void whatTheDriversHaveIsTold() throws IOException {
+        write("/proc/driver/nvidia/version", "NVRM version: 580.82");
+        probes.gpus =
+                new Probes.Gpus(
+                        Map.of(
+                                GpuState.NVML,
+                                new Availability.Available(
+                                        "NVML 580.82, /usr/lib/libnvidia-ml.so")),
+                        List.of(),
+                        List.of("GPU3: GPU is lost"));
+        assertThat(onlyWrong(new GpuDriverCheck()).evidence()).isEqualTo("GPU3: GPU is lost");
+        assertThat(examine(new GpuDriverCheck()))
+                .extracting(f -> f.summary() + " | " + f.evidence())
+                .contains(
+                        "the kernel module is loaded | /proc/driver/nvidia/version = NVRM version:"
+                                + " 580.82",
+                        "NVML: works | NVML 580.82, /usr/lib/libnvidia-ml.so");
+    }
+
     // --- GPUs and their links -------------------------------------------------------------------
 
     private static GpuState gpu(
@@ -252,6 +312,56 @@ class GpuChecksTest {
                 .extracting(Finding::evidence)
                 .anyMatch(e -> e.contains("16 up, down: [3, 7]"))
                 .anyMatch(e -> e.contains("link 1 replay: 12"));
+    }
+
+    @Test
+    void windowsInstancesAndLinksThatAreNotThereAreTold() {
+        show(
+                new GpuState(
+                        "GPU0",
+                        "L4",
+                        "GPU-1",
+                        FIRST,
+                        4,
+                        4,
+                        16,
+                        16,
+                        0,
+                        List.of(0, 1),
+                        Map.of(),
+                        true,
+                        256L << 20,
+                        24L << 30,
+                        true,
+                        null,
+                        0,
+                        0));
+        assertThat(onlyWrong(new GpusCheck()))
+                .satisfies(
+                        f -> assertThat(f.summary()).contains("shows 256 MiB of its memory"),
+                        f -> assertThat(f.evidence()).contains("256 MiB; memory: 24 GiB"),
+                        f -> assertThat(f.remedy()).contains("Resizable BAR"));
+        assertThat(examine(new GpusCheck()))
+                .extracting(Finding::summary)
+                .anyMatch(s -> s.contains("PCIe Gen4 x16, which is its maximum"))
+                .anyMatch(s -> s.startsWith("GPU0 is divided (MIG)"));
+        assertThat(examine(new NvLinkCheck()))
+                .extracting(Finding::summary)
+                .containsExactly(
+                        "GPU0: none of its NVLinks is connected (a bridge or NVSwitch is missing)",
+                        "GPU0: no errors on its NVLinks");
+
+        show(
+                new GpuState(
+                        "GPU0", "?", "GPU-1", FIRST, 0, 0, 0, 0, 2, List.of(), Map.of(), false, 0,
+                        0, false, null, -1, -1));
+        assertThat(examine(new GpusCheck()))
+                .extracting(Finding::summary)
+                .anyMatch(s -> s.contains("its PCIe link is not known"))
+                .anyMatch(s -> s.contains("(BAR1) is not known"));
+        assertThat(examine(new NvLinkCheck()))
+                .extracting(Finding::summary)
+                .anyMatch(s -> s.contains("NVML does not tell the errors"));
     }
 
     @Test
