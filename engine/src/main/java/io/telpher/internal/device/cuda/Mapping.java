@@ -38,9 +38,10 @@ final class Mapping {
                             CudaVmm.CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
             CudaError.check(result, "cuMemSetAccess", made.address, made.bytes, device);
             return made;
-        } catch (RuntimeException e) {
+        } catch (Throwable e) {
             int done = mapped;
-            throw Release.after(e, () -> made.undo(done));
+            var unused = Release.after(e, () -> made.undo(done));
+            throw e;
         }
     }
 

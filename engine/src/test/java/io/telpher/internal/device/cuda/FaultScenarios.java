@@ -9,7 +9,6 @@ import io.telpher.internal.device.CopyQueue;
 import io.telpher.internal.device.CopyQueue.Way;
 import io.telpher.internal.device.Gpu;
 import io.telpher.internal.device.cuda.Stage.Done;
-import io.telpher.internal.ffi.cuda.CudaVmm;
 import io.telpher.internal.ffi.cuda.FakeGpu;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -256,40 +255,6 @@ final class FaultScenarios {
         assertThat(gpu.queue().isIdle()).isTrue();
     }
 
-    /// What the driver does not take back of another process's memory keeps nothing else.
-    static void refusedRelease() {
-        long part = 2 << 20;
-        try (Gpu.Allocation memory =
-                        Stage.parts(1, 3, part, CudaVmm.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-                Gpu.Export export =
-                        Stage.gpu(1).export(memory.address(), 3 * part, Gpu.WAY_DESCRIPTOR)) {
-            int handles = FakeGpu.live(FakeGpu.Kind.VMM_HANDLES);
-            int mappings = FakeGpu.live(FakeGpu.Kind.VMM_MAPPINGS);
-            int reservations = FakeGpu.live(FakeGpu.Kind.VMM_RESERVATIONS);
-            FakeGpu.setFaults("cuMemRelease:1:999,cuMemRelease:2:999");
-            assertThatThrownBy(() -> HERE.open(1, export.record(), export.descriptors()))
-                    .isInstanceOf(TelpherException.Unsupported.class)
-                    .hasMessageContaining("cuMemRelease");
-            assertThat(FakeGpu.live(FakeGpu.Kind.VMM_HANDLES)).isEqualTo(handles + 2);
-            assertThat(FakeGpu.live(FakeGpu.Kind.VMM_MAPPINGS)).isEqualTo(mappings);
-            assertThat(FakeGpu.live(FakeGpu.Kind.VMM_RESERVATIONS)).isEqualTo(reservations);
-            FakeGpu.setFaults("");
-            Gpu.Import open = HERE.open(1, export.record(), export.descriptors());
-            FakeGpu.setFaults("cuMemUnmap:1:999");
-            assertThatThrownBy(open::close)
-                    .isInstanceOf(TelpherException.NativeFailure.class)
-                    .hasMessageContaining("cuMemUnmap");
-            assertThat(FakeGpu.live(FakeGpu.Kind.VMM_MAPPINGS)).isEqualTo(mappings + 1);
-            // A mapping that fails says why, not what could not be undone then.
-            FakeGpu.setFaults("cuMemSetAccess:1:101,cuMemUnmap:2:999");
-            assertThatThrownBy(() -> HERE.open(1, export.record(), export.descriptors()))
-                    .hasMessageContaining("cuMemSetAccess");
-            assertThat(FakeGpu.live(FakeGpu.Kind.VMM_MAPPINGS)).isEqualTo(mappings + 2);
-            assertThat(FakeGpu.live(FakeGpu.Kind.VMM_HANDLES)).isEqualTo(handles + 2);
-            FakeGpu.setFaults("");
-        }
-    }
-
     /// A device that has no room to carry others' bytes says so, leaves nothing behind, and can
     /// later.
     static void refusedIntermediate() {
@@ -380,29 +345,6 @@ final class FaultScenarios {
             assertThat(jobs).allMatch(job -> job.failure == null);
             assertThat(FakeGpu.mostCopies()).as("two for each chunk").isLessThanOrEqualTo(2 * 64);
             assertThat(Stage.get(HERE, target.address(), bytes.length)).isEqualTo(bytes);
-        }
-    }
-
-    /// An allocation that fails half-way leaves nothing behind.
-    static void refusedAllocation() {
-        try (Gpu.Allocation memory = memory()) {
-            HERE.export(memory.address(), SIZE, Gpu.WAY_DESCRIPTOR).close();
-            String before = FakeGpu.report();
-            for (String call :
-                    List.of("cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess")) {
-                FakeGpu.setFaults(call + ":1:2");
-                assertThatThrownBy(() -> HERE.allocate(SIZE))
-                        .isInstanceOf(TelpherException.NativeFailure.class)
-                        .hasMessageContaining(call);
-                FakeGpu.setFaults("");
-                assertThat(FakeGpu.report()).as(call).isEqualTo(before);
-            }
-            FakeGpu.setFaults("cuMemExportToShareableHandle:1:304");
-            assertThatThrownBy(() -> HERE.export(memory.address(), SIZE, Gpu.WAY_DESCRIPTOR))
-                    .isInstanceOf(TelpherException.Unsupported.class)
-                    .hasMessageContaining("OPERATING_SYSTEM");
-            FakeGpu.setFaults("");
-            assertThat(FakeGpu.report()).isEqualTo(before);
         }
     }
 

@@ -86,7 +86,6 @@ class QueueTest {
                 "refusedLaunch",
                 "slowDevice",
                 "noRoom",
-                "refusedAllocation",
                 "refusedQueue",
                 "keptImage",
                 "lostContext");
@@ -104,9 +103,19 @@ class QueueTest {
                 "refusedQuery",
                 "refusedIntermediate",
                 "refusedLeg",
-                "refusedRelease",
                 "boundedChunks",
                 "lostContext");
+    }
+
+    @Test
+    void whatTheDriverRefusesOfMemoryLeavesNothingBehind() throws Exception {
+        FakeGpu.assumeBuilt();
+        run(
+                MemoryFaultScenarios.class,
+                List.of(),
+                "refusedAllocation",
+                "brokenMapping",
+                "refusedRelease");
     }
 
     @Test
