@@ -22,6 +22,10 @@ final class DeviceCopies {
     /// Result of [#launch]: a GPU is copying, the operation goes on when that has ended.
     static final int LAUNCHED = -102;
 
+    /// Pieces of one step: few enough that listing them takes no longer than copying the first
+    /// ones, many enough that launches do not count.
+    private static final int STEP = 2000;
+
     private final ConnectionCore connection;
     private final Direct windows;
 
@@ -202,8 +206,8 @@ final class DeviceCopies {
         return trial.isDone() ? trial.join().good() : null;
     }
 
-    /// Launches the next part of an operation. `op.copying` is set and nobody else has to do with
-    /// it.
+    /// Launches the next part of an operation, in steps: a device copies the first pieces while the
+    /// others are still listed. `op.copying` is set and nobody else has to do with it.
     ///
     /// @return [#LAUNCHED]; `DONE` when there was nothing to copy; a reason; or [Direct#NOT_OPEN],
     ///     [Direct#NO_WINDOW]
@@ -213,34 +217,103 @@ final class DeviceCopies {
             job = new DeviceJob(queues, connection.oneSided, op);
             op.job = job;
         }
-        long bytes = Math.min(CopyQueue.LARGEST, op.length - op.copied);
+        job.begin();
+        long most = Math.min(CopyQueue.LARGEST, op.length - op.copied);
+        boolean launched = false;
+        try {
+            int result = step(op, job, by, most);
+            if (result != LAUNCHED) {
+                return result;
+            }
+            launched = true;
+        } finally {
+            if (!launched) {
+                job.leave();
+            }
+        }
+        try {
+            // What keeps a later step from being launched is met again, and told, when those
+            // before it have ended.
+            int result = LAUNCHED;
+            while (result == LAUNCHED && job.bytes < most && job.goesWell() && op.goOn()) {
+                result = step(op, job, by, most - job.bytes);
+            }
+        } catch (Throwable e) {
+            Failures.letThrough(e);
+        } finally {
+            job.listed();
+        }
+        queues.attend();
+        return LAUNCHED;
+    }
+
+    /// Launches some pieces from where the job has come to.
+    ///
+    /// @param most bytes
+    private int step(Operation op, DeviceJob job, Device by, long most) {
+        long from = op.copied + job.bytes;
+        int result = look(op, job, by, from, most);
+        if (result != Connection.DONE) {
+            return result;
+        }
+        if (job.pieces == 0) {
+            return look(op);
+        }
+        CopyQueue queue = queues.of(by);
+        boolean via = job.way == CopyQueue.Way.VIA;
+        String lost = via ? queue.lost() : null;
+        if (lost != null) { // by another's work: nothing of this one is under way
+            windows.reach.forsake(by, lost);
+            return Direct.NO_WINDOW;
+        }
+        job.queue = queue;
+        job.through = via ? by : job.through;
+        long bytes = job.looked;
+        queue.begin(job.way, job.pieces, bytes);
+        boolean complete = false;
+        try {
+            add(op, job.walk, from, bytes, by, queue);
+            complete = true;
+        } finally {
+            if (!complete) {
+                queue.abandon();
+            }
+        }
+        job.add(bytes);
+        queue.end(job.step);
+        return LAUNCHED;
+    }
+
+    /// Looks whether a device may copy what comes next, and joins the windows: [DeviceJob#pieces],
+    /// [DeviceJob#looked] and [DeviceJob#way].
+    ///
+    /// @return `DONE`, or why it may not
+    private int look(Operation op, DeviceJob job, Device by, long from, long most) {
         CopyQueue.Way way = CopyQueue.Way.LOCAL;
         int pieces = 0;
+        long bytes = 0;
         RemoteMemory before = null;
         RegionImpl last = null;
         Window window = null;
         PieceWalk walk = job.walk;
-        walk.start(op, op.copied, bytes);
-        while (walk.next()) {
+        walk.start(op, from, most);
+        while (pieces < STEP && walk.next()) {
             RemoteMemory memory = walk.memory;
             RegionImpl region = walk.region;
             if (memory == null || region == null) {
-                return give(job, Connection.FAILED);
+                return Connection.FAILED;
             }
             if (window == null || before == null || !OperationRegions.isSame(before, memory)) {
                 window = windows.window(memory);
                 if (window == null || window.address(by) == 0) {
-                    return give(
-                            job, windows.refuses(memory, by) ? refused(op, by) : Direct.NOT_OPEN);
+                    return windows.refuses(memory, by) ? refused(op, by) : Direct.NOT_OPEN;
                 }
                 before = memory;
                 last = null;
                 if (!job.joined.contains(window)) {
                     int joined = window.join();
                     if (joined < 0) {
-                        return give(
-                                job,
-                                joined == Window.BUSY ? Direct.NO_WINDOW : Direct.reason(joined));
+                        return joined == Window.BUSY ? Direct.NO_WINDOW : Direct.reason(joined);
                     }
                     job.joined.add(window);
                 }
@@ -248,68 +321,39 @@ final class DeviceCopies {
             int checked =
                     window.check(walk.remoteOffset, walk.bytes, op.kind != Operation.Kind.READ);
             if (checked < 0) {
-                return give(job, Direct.reason(checked));
+                return Direct.reason(checked);
             }
             if (region != last) {
                 if (region.address(by) == 0) {
-                    return give(job, region.refuses(by) ? Direct.NO_WINDOW : Direct.NOT_OPEN);
+                    return region.refuses(by) ? Direct.NO_WINDOW : Direct.NOT_OPEN;
                 }
                 CopyQueue.Way next = way(window, region, by);
                 // Where memory is within reach anyway the window has an address for any device:
                 // whether it is allowed, and good, is known when it was prepared.
                 if (next != CopyQueue.Way.VIA && window.device() != null) {
                     if (windows.refuses(memory, by)) {
-                        return give(job, refused(op, by));
+                        return refused(op, by);
                     }
                     if (!windows.reach.mayCopyBy(window)) {
-                        return give(job, Direct.NOT_OPEN);
+                        return Direct.NOT_OPEN;
                     }
                 }
                 way = next.compareTo(way) > 0 ? next : way;
                 last = region;
             }
             pieces++;
+            bytes += walk.bytes;
         }
-        if (pieces == 0) {
-            return give(job, look(op));
-        }
-        boolean added = false;
-        queues.begun();
-        try {
-            CopyQueue queue = queues.of(by);
-            String lost = way == CopyQueue.Way.VIA ? queue.lost() : null;
-            if (lost != null) { // by another's work: nothing of this one is under way
-                windows.reach.forsake(by, lost);
-                return Direct.NO_WINDOW;
-            }
-            job.queue = queue;
-            job.bytes = bytes;
-            job.through = way == CopyQueue.Way.VIA ? by : null;
-            queue.begin(way, pieces, bytes);
-            boolean complete = false;
-            try {
-                add(op, walk, bytes, by, queue);
-                complete = true;
-            } finally {
-                if (!complete) {
-                    queue.abandon();
-                }
-            }
-            added = true;
-            queue.end(job);
-        } finally {
-            if (!added) {
-                queues.withdrawn();
-                job.leave();
-            }
-        }
-        queues.attend();
-        return LAUNCHED;
+        job.way = way;
+        job.pieces = pieces;
+        job.looked = bytes;
+        return Connection.DONE;
     }
 
-    private void add(Operation op, PieceWalk walk, long bytes, Device by, CopyQueue queue) {
+    private void add(
+            Operation op, PieceWalk walk, long from, long bytes, Device by, CopyQueue queue) {
         boolean read = op.kind == Operation.Kind.READ;
-        walk.start(op, op.copied, bytes);
+        walk.start(op, from, bytes);
         RemoteMemory before = null;
         RegionImpl last = null;
         long there = 0;
@@ -332,9 +376,9 @@ final class DeviceCopies {
             if (there == 0 || here == 0) {
                 throw new IllegalStateException("a window was closed in between");
             }
-            long to = there + walk.remoteOffset;
-            long from = here + walk.localOffset;
-            queue.copy(read ? from : to, read ? to : from, walk.bytes);
+            long remote = there + walk.remoteOffset;
+            long local = here + walk.localOffset;
+            queue.copy(read ? local : remote, read ? remote : local, walk.bytes);
         }
     }
 
@@ -366,10 +410,5 @@ final class DeviceCopies {
         int checked =
                 window.check(memory.offset() + op.remoteOffset, 0, op.kind != Operation.Kind.READ);
         return checked < 0 ? Direct.reason(checked) : Connection.DONE;
-    }
-
-    private static int give(DeviceJob job, int result) {
-        job.leave();
-        return result;
     }
 }

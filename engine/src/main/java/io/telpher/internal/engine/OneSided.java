@@ -194,7 +194,9 @@ final class OneSided {
                 result = goesOn ? runPart(windows, op) : Connection.TIMED_OUT;
             }
         }
-        if (result != DeviceCopies.LAUNCHED) {
+        if (result == Direct.NOT_OPEN && windows != null) {
+            openWindows(windows, op); // the steps before went through others
+        } else if (result != DeviceCopies.LAUNCHED) {
             conclude(op, result, failure == null ? "" : failure);
         }
     }

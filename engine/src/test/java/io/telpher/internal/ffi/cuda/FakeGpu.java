@@ -188,6 +188,15 @@ public final class FakeGpu {
         }
     }
 
+    /// How many kernels were launched in this process.
+    public static long launches() {
+        try {
+            return (long) Control.LAUNCHES.invokeExact();
+        } catch (Throwable t) {
+            throw new AssertionError(t);
+        }
+    }
+
     /// What a device's or pinned memory holds now, ordered after nothing.
     public static byte[] peek(long address, int bytes) {
         try (Arena arena = Arena.ofConfined()) {
@@ -359,6 +368,8 @@ public final class FakeGpu {
                 link("fakeCudaCopies", FunctionDescriptor.of(JAVA_LONG, JAVA_INT));
         static final MethodHandle MOST_COPIES =
                 link("fakeCudaMostCopies", FunctionDescriptor.of(JAVA_INT));
+        static final MethodHandle LAUNCHES =
+                link("fakeCudaLaunches", FunctionDescriptor.of(JAVA_LONG));
         static final MethodHandle PEEK =
                 link(
                         "fakeCudaPeek",

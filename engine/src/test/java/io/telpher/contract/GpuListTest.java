@@ -1,0 +1,166 @@
+package io.telpher.contract;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.telpher.Connection;
+import io.telpher.MemoryRegion;
+import io.telpher.MemorySlice;
+import io.telpher.MemorySlices;
+import io.telpher.RemoteMemory;
+import io.telpher.RemoteSlices;
+import io.telpher.TelpherException;
+import io.telpher.Transfer;
+import io.telpher.TransferOptions;
+import io.telpher.TransferState;
+import io.telpher.internal.ffi.cuda.FakeGpu;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+
+/// How many launches lists of pieces take. The driver is the fake one, which counts.
+@Tag(FakeGpu.TAG)
+class GpuListTest {
+    private static final int SIZE = 1 << 20;
+    private static Couple couple;
+
+    private Connection connection;
+    private RemoteMemory target;
+
+    @BeforeAll
+    static void open() {
+        FakeGpu.assumeHere();
+        FakeGpu.assumeKernels();
+        couple = Couple.open(TestPath.CUDA_DIRECT).connect();
+        couple.here().add("gpu", Kind.TELPHER, SIZE);
+        couple.there().run(self -> self.add("gpu", Kind.TELPHER, SIZE));
+    }
+
+    @AfterAll
+    static void close() {
+        if (couple != null) {
+            couple.close();
+        }
+    }
+
+    @BeforeEach
+    void prepare() {
+        connection = couple.here().connection();
+        target = couple.there().run(self -> self.region("gpu").remote());
+        couple.here().fill("gpu", 0, SIZE, 1);
+        Outcome.of(connection.write(couple.here().slice("gpu", 0, 64), target)).assertDone(64);
+        couple.there().fill("gpu", 0, SIZE, 2);
+    }
+
+    @AfterEach
+    void restoreDriver() {
+        FakeGpu.setFaults("");
+    }
+
+    /// What lies behind that is as it was.
+    private static void checkOld(long at) {
+        couple.there().tell(self -> Content.check(self.segment("gpu"), at, 64, 2, at));
+    }
+
+    private static final int PIECES = 10_000;
+    private static final int PIECE = 64;
+
+    /// Small pieces of two regions of the peer's, the second of which has the last ones.
+    private Transfer pieces(RemoteMemory first, RemoteMemory second, int ofSecond) {
+        List<RemoteMemory> there = new ArrayList<>();
+        for (int i = 0; i < PIECES; i++) {
+            RemoteMemory memory = i < PIECES - ofSecond ? first : second;
+            there.add(memory.slice((long) i * PIECE, PIECE));
+        }
+        MemorySlices here =
+                MemorySlices.strided(couple.here().region("gpu"), 0, PIECE, PIECE, PIECES);
+        return connection.prepareWrite(here, RemoteSlices.of(there), TransferOptions.DEFAULTS);
+    }
+
+    @Test
+    void theGpuBeginsWhileManyPiecesAreListed() {
+        Transfer write = pieces(target, target, 0);
+        long launches = FakeGpu.launches();
+        FakeGpu.setDelay(100_000);
+        try {
+            write.post();
+            // Two are under way, others gather: the second does not wait for the first one's end.
+            assertThat(FakeGpu.launches() - launches).isGreaterThanOrEqualTo(2);
+            Outcome.of(write).assertDone(PIECES * PIECE);
+        } finally {
+            FakeGpu.setDelay(0);
+        }
+        couple.there().check("gpu", 0, PIECES * PIECE, 1);
+        checkOld(PIECES * PIECE);
+        assertThat(FakeGpu.launches() - launches).isBetween(3L, 5L);
+    }
+
+    @Test
+    void aStepOverMemoryThatIsNotReadyWaitsUntilItIs() {
+        List<MemorySlice> here = new ArrayList<>();
+        here.add(couple.here().slice("gpu", 0, (PIECES - 100L) * PIECE));
+        MemoryRegion fresh = couple.here().endpoint().allocate(100 * PIECE); // not page-locked yet
+        here.add(couple.here().keep("fresh", fresh, Participant.arena()).slice(0, 100 * PIECE));
+        couple.here().fill("fresh", 0, 100 * PIECE, 3);
+        RemoteSlices there = RemoteSlices.strided(target, PIECE, PIECE, PIECES);
+        Transfer write = connection.write(MemorySlices.of(here), there, TransferOptions.DEFAULTS);
+        Outcome outcome = Outcome.of(write).assertDone(PIECES * PIECE);
+        assertThat(outcome.path()).as("frames carry none of it").isEqualTo("cuda-direct");
+        couple.there().check("gpu", 0, (PIECES - 100L) * PIECE, 1);
+        couple.there()
+                .tell(
+                        self ->
+                                Content.check(
+                                        self.segment("gpu"),
+                                        (PIECES - 100L) * PIECE,
+                                        100 * PIECE,
+                                        3,
+                                        0));
+        checkOld(PIECES * PIECE);
+    }
+
+    @Test
+    void aStepThatTheDriverRefusesFailsTheTransferWhenTheOthersHaveEnded() {
+        Transfer write = pieces(target, target, 0);
+        FakeGpu.setDelay(20_000);
+        FakeGpu.setFaults("cuLaunchKernel:2:2");
+        try {
+            write.post();
+            Outcome failed = Outcome.of(write);
+            assertThat(failed.state()).isEqualTo(TransferState.FAILED);
+            assertThat(failed.error()).hasMessageContaining("cuLaunchKernel");
+            couple.there().check("gpu", 0, 2000L * PIECE, 1);
+        } finally {
+            FakeGpu.setDelay(0);
+        }
+        FakeGpu.setFaults("");
+        write.post();
+        Outcome.of(write).assertDone(PIECES * PIECE);
+        couple.there().check("gpu", 0, PIECES * PIECE, 1);
+    }
+
+    @Test
+    void aStepIntoAClosedRegionFailsTheTransferWhenTheOthersHaveEnded() {
+        couple.there().run(self -> self.add("second", Kind.TELPHER, SIZE));
+        RemoteMemory second = couple.there().run(self -> self.region("second").remote());
+        Transfer write = pieces(target, second, 100);
+        write.post();
+        Outcome.of(write).assertDone(PIECES * PIECE); // opens the window
+        couple.there().fill("gpu", 0, SIZE, 2);
+        couple.there()
+                .tell(
+                        self -> {
+                            long at = (PIECES - 100L) * PIECE;
+                            Content.check(self.segment("second"), at, 100 * PIECE, 1, at);
+                            self.closeRegion("second");
+                        });
+        write.post();
+        Outcome failed = Outcome.of(write);
+        assertThat(failed.error()).isInstanceOf(TelpherException.StaleRegion.class);
+        couple.there().check("gpu", 0, 2000L * PIECE, 1);
+    }
+}
