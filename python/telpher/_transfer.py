@@ -337,7 +337,7 @@ class PreparedTransfer(PostedTransfer):
 def post_all(transfers: Iterable[PreparedTransfer]) -> None:
     """Posts all of them in one call into the engine, in this order; each ends by itself, as after ``post``.
 
-    For many small transfers that are independent: a posting costs less. What goes by a GPU may still go out in a launch for each (docs/gpu.md, "The CUDA queue").
+    For many small transfers that are independent: a posting costs less, and what a GPU copies goes out in one launch or a few (docs/gpu.md, "Lists").
     What belongs together is better one transfer of many pieces.
 
     Raises RuntimeError, and posts nothing, when one of them is pending or is there twice. Of those that could not be posted (as their connection is

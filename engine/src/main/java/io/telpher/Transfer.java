@@ -1,6 +1,8 @@
 package io.telpher;
 
+import io.telpher.internal.engine.TransferList;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.CompletionStage;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
@@ -25,6 +27,26 @@ public interface Transfer {
     /// @throws IllegalStateException when it is pending
     /// @throws TelpherException.Closed when the connection was closed
     void post();
+
+    /// Posts several transfers, each as by [#post()], in the order of the list: for many small ones
+    /// that are independent. Writes and reads that a GPU of this process carries out go out
+    /// together then, in one launch or a few, instead of one each; nothing else is different.
+    /// Bytes that belong together are better one transfer of many pieces.
+    ///
+    /// Each ends by itself, and none is ordered behind another because of the list. They may belong
+    /// to any connections and endpoints. What a GPU begins may wait until the last one is posted,
+    /// for a few hundred microseconds at most, and does not wait for it where the list is long;
+    /// what other threads post meanwhile, or callbacks, does not wait. Allocates nothing.
+    ///
+    /// One that cannot be posted keeps no other from it. The list is the caller's again when this
+    /// returns; it must not change before.
+    ///
+    /// @param transfers prepared or ended ones; read by index, more than once
+    /// @throws IllegalStateException when one was pending, or is in the list twice; all others are
+    ///     posted. Of several failures the first is thrown, with the others as suppressed ones
+    static void postAll(List<? extends Transfer> transfers) {
+        TransferList.post(transfers);
+    }
 
     /// @return where the transfer stands; progress is made by this call, so it can be polled
     TransferState poll();

@@ -1,7 +1,9 @@
 package io.telpher.contract;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import com.sun.management.ThreadMXBean;
 import io.telpher.Connection;
 import io.telpher.MemoryRegion;
 import io.telpher.MemorySlice;
@@ -13,6 +15,7 @@ import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import io.telpher.TransferState;
 import io.telpher.internal.ffi.cuda.FakeGpu;
+import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.AfterAll;
@@ -22,10 +25,12 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/// How many launches lists of pieces take. The driver is the fake one, which counts.
+/// How many launches lists of transfers and lists of pieces take. The driver is the fake one, which
+/// counts; what is held back of a list waits for its end, and not for a clock.
 @Tag(FakeGpu.TAG)
 class GpuListTest {
     private static final int SIZE = 1 << 20;
+    private static final String HOLD = "telpher.cuda.hold.us";
     private static Couple couple;
 
     private Connection connection;
@@ -35,6 +40,7 @@ class GpuListTest {
     static void open() {
         FakeGpu.assumeHere();
         FakeGpu.assumeKernels();
+        System.setProperty(HOLD, "60000000");
         couple = Couple.open(TestPath.CUDA_DIRECT).connect();
         couple.here().add("gpu", Kind.TELPHER, SIZE);
         couple.there().run(self -> self.add("gpu", Kind.TELPHER, SIZE));
@@ -42,6 +48,7 @@ class GpuListTest {
 
     @AfterAll
     static void close() {
+        System.clearProperty(HOLD);
         if (couple != null) {
             couple.close();
         }
@@ -61,9 +68,98 @@ class GpuListTest {
         FakeGpu.setFaults("");
     }
 
+    private List<Transfer> writes(int count, int bytes) {
+        List<Transfer> writes = new ArrayList<>();
+        for (int i = 0; i < count; i++) {
+            MemorySlice local = couple.here().slice("gpu", (long) i * bytes, bytes);
+            writes.add(
+                    connection.prepareWrite(
+                            local,
+                            target.slice((long) i * bytes, bytes),
+                            TransferOptions.DEFAULTS));
+        }
+        return writes;
+    }
+
+    private static void assertDone(List<Transfer> transfers, int bytes) {
+        transfers.forEach(transfer -> Outcome.of(transfer).assertDone(bytes));
+        couple.there().check("gpu", 0, (long) transfers.size() * bytes, 1);
+        checkOld((long) transfers.size() * bytes);
+    }
+
     /// What lies behind that is as it was.
     private static void checkOld(long at) {
         couple.there().tell(self -> Content.check(self.segment("gpu"), at, 64, 2, at));
+    }
+
+    @Test
+    void sixteenSmallWritesTakeOneLaunch() {
+        List<Transfer> writes = writes(16, 8);
+        long launches = FakeGpu.launches();
+        long copies = FakeGpu.copies();
+        Transfer.postAll(writes);
+        assertThat(FakeGpu.launches() - launches).isEqualTo(1);
+        assertThat(FakeGpu.copies()).as("by copy engines").isEqualTo(copies);
+        assertDone(writes, 8);
+    }
+
+    @Test
+    void aLongListNeedsNoEndToBegin() {
+        List<Transfer> writes = writes(250, 64);
+        long launches = FakeGpu.launches();
+        Transfer.postAll(writes);
+        // 100, 100 and 50, of which the last ones may wait until a launch ends.
+        assertThat(FakeGpu.launches() - launches).isBetween(2L, 3L);
+        assertDone(writes, 64);
+        assertThat(FakeGpu.launches() - launches).isEqualTo(3);
+    }
+
+    @Test
+    void whatCannotBePostedKeepsNoOtherFromIt() {
+        List<Transfer> writes = writes(8, 8);
+        Transfer receive =
+                connection.prepareReceive(
+                        7,
+                        MemorySlices.of(couple.here().slice("gpu", SIZE - 8, 8)),
+                        TransferOptions.DEFAULTS);
+        receive.post();
+        List<Transfer> list = new ArrayList<>(writes);
+        list.add(3, receive);
+        list.add(receive);
+        long launches = FakeGpu.launches();
+        assertThatThrownBy(() -> Transfer.postAll(list))
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageContaining("pending")
+                .satisfies(e -> assertThat(e.getSuppressed()).hasSize(1));
+        assertThat(FakeGpu.launches() - launches).isEqualTo(1);
+        assertDone(writes, 8);
+        assertThat(receive.state()).isEqualTo(TransferState.PENDING);
+        receive.cancel();
+        Outcome.of(receive);
+        Transfer.postAll(List.of());
+    }
+
+    @Test
+    void aListMayBePostedAgainAndAgainWithoutAllocating() {
+        List<Transfer> writes = writes(16, 8);
+        ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();
+        int rounds = 100;
+        long allocated = Long.MAX_VALUE;
+        // The smallest object has 16 bytes; the measuring itself allocates a few.
+        for (int pass = 0; pass < 60 && allocated >= 4L * rounds; pass++) {
+            long before = threads.getCurrentThreadAllocatedBytes();
+            for (int i = 0; i < rounds; i++) {
+                Transfer.postAll(writes);
+                for (int k = 0; k < writes.size(); k++) {
+                    while (writes.get(k).poll() == TransferState.PENDING) {
+                        Thread.onSpinWait();
+                    }
+                }
+            }
+            allocated = threads.getCurrentThreadAllocatedBytes() - before;
+        }
+        assertThat(allocated).as("bytes for %d lists", rounds).isLessThan(4L * rounds);
+        assertDone(writes, 8);
     }
 
     private static final int PIECES = 10_000;

@@ -140,6 +140,62 @@ abstract class StyleContract extends Contract {
         assertThat(Outcome.of(receive).state()).isEqualTo(TransferState.CANCELLED);
     }
 
+    /// Each of a list ends by itself, and messages of one tag go in the order of the list.
+    @Test
+    void aListIsPostedInItsOrder() {
+        int count = 30;
+        int most = 70_000;
+        MemoryRegion source = region("source", Kind.TELPHER, (long) count * most);
+        RemoteMemory target = remote("target", Kind.TELPHER, (long) count * most);
+        remote("inbox", Kind.TELPHER, 64L * count);
+        here.fill("source", 0, source.size(), 7);
+        List<Transfer> list = new ArrayList<>();
+        List<Integer> sizes = new ArrayList<>();
+        for (int i = 0; i < count; i++) {
+            int size = i % 3 == 0 ? Scale.size(random, 0, most) : 8;
+            long at = (long) i * most;
+            list.add(
+                    connection()
+                            .prepareWrite(
+                                    source.slice(at, size), target.slice(at, size), defaults()));
+            sizes.add(size);
+            list.add(connection().prepareSend(5, MemorySlices.of(source.slice(i, 64)), defaults()));
+            sizes.add(64);
+        }
+        for (int round = 0; round < 3; round++) {
+            soil("target", 0, (long) count * most);
+            Transfer.postAll(list);
+            peer.tell(
+                    self -> {
+                        for (int i = 0; i < count; i++) {
+                            Outcome.of(
+                                            self.connection()
+                                                    .receive(5, self.slice("inbox", 64L * i, 64)))
+                                    .assertDone(64);
+                            Content.check(self.segment("inbox"), 64L * i, 64, 7, i);
+                        }
+                    });
+            for (int i = 0; i < list.size(); i++) {
+                Outcome.of(list.get(i)).assertDone(sizes.get(i));
+            }
+            peer.tell(
+                    self -> {
+                        for (int i = 0; i < count; i++) {
+                            long at = (long) i * most;
+                            Content.check(self.segment("target"), at, sizes.get(2 * i), 7, at);
+                        }
+                    });
+        }
+        assertThatThrownBy(() -> Transfer.postAll(List.of(list.get(0), list.get(1), list.get(1))))
+                .isInstanceOf(IllegalStateException.class);
+        peer.tell(
+                self ->
+                        Outcome.of(self.connection().receive(5, self.slice("inbox", 0, 64)))
+                                .assertDone(64));
+        Outcome.of(list.get(0)).assertDone(sizes.get(0));
+        Outcome.of(list.get(1)).assertDone(64);
+    }
+
     @Test
     void waitingForATransferGivesUpAndTheTransferGoesOn() {
         MemoryRegion local = region("local", Kind.TELPHER, 100);

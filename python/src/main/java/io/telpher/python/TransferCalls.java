@@ -19,9 +19,11 @@ import io.telpher.TransferState;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
+import org.jspecify.annotations.Nullable;
 
 /// Functions of transfers.
 ///
@@ -182,25 +184,52 @@ final class TransferCalls {
     static long post(long transfer) {
         Transfer posted = get(transfer);
         posted.post();
+        return now(posted);
+    }
+
+    private static long now(Transfer posted) {
         return posted.state() == TransferState.PENDING ? 0 : result(posted);
     }
 
     /// Request: count 8, address of the transfers' handles 8. Each is replaced by what [#post]
     /// gives for it, or by its failure: one that cannot be posted keeps no other from it.
     static long postAll(long request) {
-        long count = at(request, 0);
+        int count = (int) at(request, 0);
         long handles = at(request, 8);
-        for (long i = 0; i < count; i++) {
-            long place = handles + Long.BYTES * i;
-            long word;
+        long end = handles + (long) Long.BYTES * count;
+        List<Transfer> posted = new ArrayList<>(count);
+        for (long place = handles; place < end; place += Long.BYTES) {
             try {
-                word = post(at(place, 0));
+                posted.add(get(at(place, 0)));
             } catch (Throwable t) {
-                word = Bridge.failed(t);
+                Request.put(place, 0, Bridge.failed(t));
             }
-            Request.put(place, 0, word);
+        }
+        Throwable first = null;
+        try {
+            Transfer.postAll(posted);
+        } catch (Throwable t) {
+            first = t;
+        }
+        int next = 0;
+        for (long place = handles; place < end; place += Long.BYTES) {
+            if (at(place, 0) > 0) { // still a handle
+                Request.put(place, 0, postedAs(posted.get(next++), first));
+            }
         }
         return 0;
+    }
+
+    /// @param failure what kept some of its list from being posted, or null
+    private static long postedAs(Transfer transfer, @Nullable Throwable failure) {
+        try {
+            if (failure != null && transfer.state() == TransferState.IDLE) {
+                return Bridge.failed(failure);
+            }
+            return now(transfer);
+        } catch (Throwable t) {
+            return Bridge.failed(t);
+        }
     }
 
     /// Posts, and waits one slice.

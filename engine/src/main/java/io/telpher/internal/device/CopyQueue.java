@@ -6,10 +6,12 @@ import org.jspecify.annotations.Nullable;
 ///
 /// A *job* is any number of copies and then any number of counter updates, which become visible
 /// after the bytes. Jobs are independent of each other: they may run in any order and at the same
-/// time. Small ones that are added while others run go out together, in one launch.
+/// time. Small ones that are added while others run go out together, in one launch; so do those
+/// that are added as a list.
 ///
 /// ```text
 /// begin(); copy(...)*; update(...)*; end(done)      on one thread, without a pause
+/// (begin(together) ... end)*; letGo()               a list
 /// poll()                                            by whoever waits: calls done.ended()
 /// ```
 ///
@@ -37,7 +39,14 @@ public interface CopyQueue {
     /// @param way where all its copies go
     /// @param pieces how many copies follow
     /// @param bytes how many bytes in all
-    void begin(Way way, int pieces, long bytes);
+    /// @param together whether it is one of a list: it may be held back until this thread calls
+    ///     [#letGo]. No longer than the list is short, and only beside others of lists
+    void begin(Way way, int pieces, long bytes, boolean together);
+
+    /// Begins a job that is none of a list.
+    default void begin(Way way, int pieces, long bytes) {
+        begin(way, pieces, bytes, false);
+    }
 
     /// Adds a copy. Addresses as this GPU sees them; any alignment; ranges of one job do not
     /// overlap.
@@ -50,6 +59,9 @@ public interface CopyQueue {
     /// Ends the job: launches it, or leaves it to the next launch. A failure to launch is told
     /// through `done` at the next [#poll()], never thrown.
     void end(Job done);
+
+    /// Launches what was held back of lists. Costs little where nothing is.
+    default void letGo() {}
 
     /// Throws away what was added since [#begin]; for callers that met an exception.
     void abandon();

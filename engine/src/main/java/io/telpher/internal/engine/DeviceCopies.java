@@ -217,11 +217,13 @@ final class DeviceCopies {
             job = new DeviceJob(queues, connection.oneSided, op);
             op.job = job;
         }
+        boolean together = op.together;
+        op.together = false;
         job.begin();
         long most = Math.min(CopyQueue.LARGEST, op.length - op.copied);
         boolean launched = false;
         try {
-            int result = step(op, job, by, most);
+            int result = step(op, job, by, most, together);
             if (result != LAUNCHED) {
                 return result;
             }
@@ -236,7 +238,7 @@ final class DeviceCopies {
             // before it have ended.
             int result = LAUNCHED;
             while (result == LAUNCHED && job.bytes < most && job.goesWell() && op.goOn()) {
-                result = step(op, job, by, most - job.bytes);
+                result = step(op, job, by, most - job.bytes, together);
             }
         } catch (Throwable e) {
             Failures.letThrough(e);
@@ -250,7 +252,7 @@ final class DeviceCopies {
     /// Launches some pieces from where the job has come to.
     ///
     /// @param most bytes
-    private int step(Operation op, DeviceJob job, Device by, long most) {
+    private int step(Operation op, DeviceJob job, Device by, long most, boolean together) {
         long from = op.copied + job.bytes;
         int result = look(op, job, by, from, most);
         if (result != Connection.DONE) {
@@ -269,7 +271,7 @@ final class DeviceCopies {
         job.queue = queue;
         job.through = via ? by : job.through;
         long bytes = job.looked;
-        queue.begin(job.way, job.pieces, bytes);
+        queue.begin(job.way, job.pieces, bytes, together);
         boolean complete = false;
         try {
             add(op, job.walk, from, bytes, by, queue);

@@ -118,6 +118,13 @@ final class DeviceQueues {
         polled.decrementAndGet();
     }
 
+    /// A list has been posted: what was held back of it begins.
+    void letGo() {
+        for (CopyQueue queue : queues) {
+            queue.letGo();
+        }
+    }
+
     /// Jobs were given to queues, or have ended without a poll: the progress thread takes turns
     /// when nobody else does.
     void attend() {

@@ -320,6 +320,7 @@ final class OneSided {
     /// answer: meanwhile nothing touches the operation's memory, so that it can end.
     private void openWindows(Direct windows, Operation op) {
         int generation = op.generation;
+        op.together = false; // by the time that it can begin its list has long been posted
         Runnable opening =
                 windows.opening.of(
                         op,

@@ -143,6 +143,9 @@ final class Operation implements Window.Guard {
     /// A thread or a device is copying through a window right now.
     boolean copying;
 
+    /// Whether its thread posts more, with which a device may begin it; belongs to that thread.
+    boolean together;
+
     /// Copies by devices that are under way from or to its memory, for frames.
     int copies;
 
@@ -451,6 +454,7 @@ final class Operation implements Window.Guard {
         unconfirmed = 0;
         confirmedBytes = 0;
         copying = false;
+        together = false;
         unfenced = null;
         copies = 0;
         copied = 0;

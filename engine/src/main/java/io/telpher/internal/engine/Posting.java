@@ -39,7 +39,9 @@ final class Posting {
     // --- transfers ------------------------------------------------------------------------------
 
     /// Posts a prepared transfer whose state is `PENDING` already.
-    void post(TransferImpl transfer) {
+    ///
+    /// @param together whether it is one of a list ([TransferList])
+    void post(TransferImpl transfer, boolean together) {
         TelpherException over = connection.failure();
         if (over != null) {
             endedAtOnce(transfer, Failures.reason(over), "", over);
@@ -49,14 +51,14 @@ final class Posting {
         if (stream != null) {
             postOnStream(transfer, stream);
         } else if (transfer.notification() != null || !postShort(transfer)) {
-            postLong(transfer, null);
+            postLong(transfer, null, together);
         }
     }
 
     private void postOnStream(TransferImpl transfer, DeviceStream stream) {
         try {
             transfer.gate = Runtimes.open(stream.device()).gate(stream.handle());
-            postLong(transfer, stream);
+            postLong(transfer, stream, false);
         } catch (TelpherException e) {
             neverPosted(transfer, e);
         } catch (Throwable e) {
@@ -72,7 +74,7 @@ final class Posting {
         }
     }
 
-    private void postLong(TransferImpl transfer, @Nullable DeviceStream stream) {
+    private void postLong(TransferImpl transfer, @Nullable DeviceStream stream, boolean together) {
         MemorySegment note = transfer.notification();
         long deadline = 0;
         int rounds = 0;
@@ -104,6 +106,7 @@ final class Posting {
                         claimed = startNote(op);
                     } else {
                         viaWindow = start(op, entered, stream);
+                        op.together = together && viaWindow;
                         claimed = pump.claim(null);
                     }
                 }

@@ -113,6 +113,11 @@ final class TransferImpl implements Transfer {
 
     @Override
     public void post() {
+        post(false);
+    }
+
+    /// @param together whether [TransferList] posts more
+    void post(boolean together) {
         TransferState before = state;
         if (before == TransferState.PENDING
                 || !STATE.compareAndSet(this, before, TransferState.PENDING)) {
@@ -121,7 +126,7 @@ final class TransferImpl implements Transfer {
         quiet = RemoteQuiet.UNKNOWN;
         moved = 0;
         error = null;
-        connection.posting.post(this);
+        connection.posting.post(this, together);
     }
 
     /// Ends the posting.

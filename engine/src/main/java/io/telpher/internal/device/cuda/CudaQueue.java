@@ -71,6 +71,7 @@ final class CudaQueue implements CopyQueue {
 
     private @Nullable String failure;
     private boolean forAgent;
+    private boolean together;
 
     /// Jobs that came, and those whose owners were told.
     private final AtomicLong added = new AtomicLong();
@@ -213,7 +214,7 @@ final class CudaQueue implements CopyQueue {
     // ---- adding
 
     @Override
-    public void begin(Way way, int pieces, long bytes) {
+    public void begin(Way way, int pieces, long bytes, boolean ofList) {
         if (lock.isHeldByCurrentThread()) {
             throw new IllegalStateException("begin() again before end()");
         }
@@ -225,9 +226,11 @@ final class CudaQueue implements CopyQueue {
         }
         lock.lock();
         failure = null;
-        lane = lane(way, pieces, bytes);
-        // The agent reads memory again and again in one launch: none that the device may cache.
-        forAgent = way != Way.HOST && pieces <= 1 && bytes <= tuning.agentBytes();
+        together = ofList;
+        lane = lane(way, pieces, bytes, !ofList && isIdle());
+        // The agent reads memory again and again in one launch: none that the device may cache. A
+        // list takes one launch, where the agent would carry out one after the other.
+        forAgent = !ofList && way != Way.HOST && pieces <= 1 && bytes <= tuning.agentBytes();
         try {
             lane.gathering().reserve(pieces, bytes);
         } catch (TelpherException.NativeFailure e) {
@@ -235,9 +238,9 @@ final class CudaQueue implements CopyQueue {
         }
     }
 
-    private Lane lane(Way way, int pieces, long bytes) {
+    private Lane lane(Way way, int pieces, long bytes, boolean alone) {
         KernelLane byKernel = kernels;
-        if (byKernel != null && tuning.byKernel(way, pieces, bytes, isIdle())) {
+        if (byKernel != null && tuning.byKernel(way, pieces, bytes, alone)) {
             return byKernel;
         }
         return switch (way) {
@@ -286,7 +289,7 @@ final class CudaQueue implements CopyQueue {
                 gathering.rollBack();
             } else {
                 gathering.job(done, reason);
-                current.letOut();
+                current.added(together);
             }
         } finally {
             lane = null;
@@ -300,6 +303,25 @@ final class CudaQueue implements CopyQueue {
         current.gathering().rollBack();
         lane = null;
         lock.unlock();
+    }
+
+    @Override
+    public void letGo() {
+        letGo(kernels);
+        letGo(engines);
+        letGo(hostEngines);
+        letGo(via);
+    }
+
+    private void letGo(@Nullable Lane held) {
+        if (held != null && held.isHeld()) {
+            lock.lock();
+            try {
+                held.letGo();
+            } finally {
+                lock.unlock();
+            }
+        }
     }
 
     private Lane adding() {

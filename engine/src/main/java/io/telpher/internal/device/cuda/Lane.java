@@ -7,7 +7,8 @@ import org.jspecify.annotations.Nullable;
 
 /// Launches of one kind. What is added while `window` of them are under way is gathered and goes
 /// out together as soon as one ends, or when it is much: so the batches get as large as the load
-/// asks for and a lone job never waits.
+/// asks for and a lone job never waits. What gathers is held as long as all of it is of lists that
+/// are still being added to (docs/gpu.md, "Lists").
 ///
 /// The queue's lock guards it, but for [#poll].
 abstract class Lane {
@@ -18,6 +19,9 @@ abstract class Lane {
     private final int window;
     private final Launch[] launches;
     private @Nullable Launch gathering;
+
+    /// Since when what gathers is held, or 0 when it is not. Changed under the lock.
+    private volatile long heldSince;
 
     /// Launches that went out and whose jobs were not told yet. Changed under the lock.
     private final AtomicInteger flying = new AtomicInteger();
@@ -64,8 +68,43 @@ abstract class Lane {
         throw new AssertionError("all launches are in use");
     }
 
-    /// A job was added, or a launch ended: lets out what was gathered if its turn has come.
-    void letOut() {
+    /// A job was added.
+    ///
+    /// @param together whether more of its list follow
+    void added(boolean together) {
+        Launch next = gathering();
+        Tuning tuning = queue.tuning();
+        boolean held =
+                together
+                        && (next.jobs() == 1 || isHeld())
+                        && next.pieces() < tuning.holdPieces()
+                        && next.bytes() < tuning.holdBytes();
+        if (!held) {
+            letGo();
+        } else if (!isHeld()) {
+            heldSince = System.nanoTime() | 1;
+        }
+    }
+
+    /// Whether what gathers waits for the end of a list.
+    final boolean isHeld() {
+        return heldSince != 0;
+    }
+
+    /// Its thread may have been stopped, or wait for something in the middle of its list.
+    private boolean isHeldLong() {
+        long since = heldSince;
+        return since != 0 && System.nanoTime() - since >= queue.tuning().holdNanos();
+    }
+
+    /// Holds nothing any longer.
+    void letGo() {
+        heldSince = 0;
+        letOut();
+    }
+
+    /// Lets out what was gathered if its turn has come.
+    private void letOut() {
         Launch next = gathering;
         if (next == null || next.jobs() == 0 || flying.get() >= launches.length - 2) {
             return;
@@ -117,6 +156,15 @@ abstract class Lane {
 
     /// See [CudaQueue#poll]. One thread at a time.
     int poll() {
+        if (isHeldLong() && queue.tryLock()) {
+            try {
+                if (isHeldLong()) {
+                    letGo();
+                }
+            } finally {
+                queue.unlock();
+            }
+        }
         if (flying.get() == 0) {
             return 0;
         }
@@ -132,7 +180,9 @@ abstract class Lane {
                 launch.state = Launch.ENDING;
                 flying.decrementAndGet();
                 forget(launch);
-                letOut();
+                if (!isHeld()) {
+                    letOut();
+                }
             } finally {
                 queue.unlock();
             }

@@ -52,6 +52,13 @@ import org.jspecify.annotations.Nullable;
 ///     asked for long
 /// @param gatherBytes `gather.bytes`: what is gathered goes out without waiting for the window
 ///     from this size on: then it pays for its launch
+/// @param holdPieces `hold.pieces`: what is posted as a list is held back until it has so many
+///     pieces: as many as travel in a launch's parameters. Then it pays for its launch, and the
+///     device need not wait for the rest
+/// @param holdBytes `hold.bytes`: the same, by bytes: what NVLink moves in about the time that a
+///     launch takes
+/// @param holdNanos `hold.us`: microseconds after which whoever polls lets it go: much longer
+///     than the posting of such a list, for the thread that posts it may have been stopped
 /// @param stageBytes `stage.bytes`: size of a page-locked buffer for frames: 20 us over PCIe 5, so
 ///     that the start of a copy is small beside it
 /// @param stageBuffers `stage.buffers`: how many a lane has in each direction: copy out, record,
@@ -86,6 +93,9 @@ record Tuning(
         int viaBuffers,
         long askBytes,
         long gatherBytes,
+        int holdPieces,
+        long holdBytes,
+        long holdNanos,
         int stageBytes,
         int stageBuffers,
         long agentBytes,
@@ -119,6 +129,9 @@ record Tuning(
                 (int) number("via.buffers", 4, 2, 64),
                 number("engine.ask.bytes", 4 << 20, 0, CopyQueue.LARGEST),
                 number("gather.bytes", 4 << 20, 1, CopyQueue.LARGEST),
+                (int) number("hold.pieces", Launch.FEW_PIECES, 1, 1 << 20),
+                number("hold.bytes", 1 << 20, 1, CopyQueue.LARGEST),
+                1000 * number("hold.us", 200, 0, 60_000_000),
                 (int) number("stage.bytes", 1 << 20, 64 << 10, 1 << 20),
                 (int) number("stage.buffers", 16, 2, 64),
                 number("agent.bytes", 0, 0, 1 << 20),

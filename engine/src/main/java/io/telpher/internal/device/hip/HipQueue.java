@@ -57,7 +57,7 @@ final class HipQueue implements CopyQueue {
     }
 
     @Override
-    public void begin(Way way, int count, long bytes) {
+    public void begin(Way way, int count, long bytes, boolean together) {
         if (lock.isHeldByCurrentThread()) {
             throw new IllegalStateException("begin() again before end()");
         }

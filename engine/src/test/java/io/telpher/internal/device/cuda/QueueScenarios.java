@@ -190,6 +190,85 @@ final class QueueScenarios {
         }
     }
 
+    /// What is added as a list goes out in one launch, when the list ends; sooner where it is long
+    /// or large, or where somebody else's job joins. Needs a `hold.us` that is never reached.
+    static void lists() throws Exception {
+        int most = 300;
+        int large = 1 << 20;
+        try (Gpu.Allocation source = HERE.allocate(large);
+                Gpu.Allocation target = THERE.allocate(large)) {
+            long to = Stage.reach(HERE, THERE, target, large);
+            CudaQueue queue = HERE.queue();
+            byte[] bytes = new byte[8 * most];
+            new Random(3).nextBytes(bytes);
+            Stage.put(HERE, source.address(), bytes);
+
+            long before = launches(queue);
+            List<Done> jobs = add(queue, to, source.address(), 16, 8);
+            assertThat(queue.poll()).isZero();
+            assertThat(queue.isIdle()).isFalse();
+            assertThat(launches(queue)).as("nothing before the end").isEqualTo(before);
+            queue.letGo();
+            queue.letGo();
+            assertThat(launches(queue)).isEqualTo(before + 1);
+            Stage.await(queue, jobs.toArray(Done[]::new));
+            assertThat(jobs).allMatch(job -> job.failure == null);
+            assertThat(Stage.get(THERE, target.address(), 16 * 8))
+                    .isEqualTo(Arrays.copyOf(bytes, 16 * 8));
+
+            before = launches(queue);
+            jobs = add(queue, to, source.address(), 3, 8);
+            Done other = new Done();
+            Thread thread =
+                    Thread.ofPlatform()
+                            .start(
+                                    () -> {
+                                        queue.begin(Way.PEER, 1, 8);
+                                        queue.copy(to + 24, source.address() + 24, 8);
+                                        queue.end(other);
+                                    });
+            thread.join();
+            assertThat(launches(queue)).as("it does not wait").isEqualTo(before + 1);
+            jobs.add(other);
+            Stage.await(queue, jobs.toArray(Done[]::new));
+
+            before = launches(queue);
+            jobs = add(queue, to, source.address(), most, 8);
+            assertThat(launches(queue)).as("100 each").isEqualTo(before + most / 100);
+            jobs.addAll(add(queue, to, source.address(), 1, large));
+            assertThat(launches(queue)).as("much").isEqualTo(before + most / 100 + 1);
+            Stage.await(queue, jobs.toArray(Done[]::new));
+            assertThat(Stage.get(THERE, target.address(), 8 * most)).isEqualTo(bytes);
+            assertThat(queue.isIdle()).isTrue();
+        }
+    }
+
+    /// A list that nobody ends goes out all the same while somebody polls.
+    static void forgottenList() {
+        try (Gpu.Allocation memory = HERE.allocate(4096)) {
+            CudaQueue queue = HERE.queue();
+            List<Done> jobs = add(queue, memory.address(), memory.address() + 2048, 3, 8);
+            Stage.await(queue, jobs.toArray(Done[]::new));
+            assertThat(jobs).allMatch(job -> job.failure == null);
+        }
+    }
+
+    private static List<Done> add(CudaQueue queue, long to, long from, int jobs, int bytes) {
+        List<Done> all = new ArrayList<>();
+        for (int i = 0; i < jobs; i++) {
+            Done done = new Done();
+            queue.begin(Way.PEER, 1, bytes, true);
+            queue.copy(to + (long) i * bytes, from + (long) i * bytes, bytes);
+            queue.end(done);
+            all.add(done);
+        }
+        return all;
+    }
+
+    private static long launches(CudaQueue queue) {
+        return queue.kernelLaunches() + queue.engineLaunches();
+    }
+
     /// Jobs of many threads all end, each once, with their bytes.
     static void manyThreads() throws Exception {
         int threads = 6;

@@ -16,6 +16,9 @@ import org.junit.jupiter.api.io.TempDir;
 /// open until its process ends. They run on real devices without this class:
 /// `java -cp ... io.telpher.internal.device.cuda.QueueScenarios updates gathering randomPieces`.
 class QueueTest {
+    /// What is held of lists waits for their end, and not for a clock.
+    private static final String HOLD = "-Dtelpher.cuda.hold.us=60000000";
+
     /// The fake's kernels are slow: a coroutine for each of their threads.
     private static final String[] KERNELS = {
         "-Dtelpher.cuda.kernel.lone=1",
@@ -58,6 +61,23 @@ class QueueTest {
                 "betweenOthers",
                 "manyThreads",
                 "noAllocation");
+    }
+
+    @Test
+    void listsGoOutTogether() throws Exception {
+        FakeGpu.assumeKernels();
+        // Room for all launches: none waits for another one.
+        run(
+                QueueScenarios.class,
+                List.of(
+                        HOLD,
+                        "-Dtelpher.cuda.kernel.blocks=6",
+                        "-Dtelpher.cuda.kernel.threads=64",
+                        "-Dtelpher.cuda.kernel.window=16",
+                        "-Dtelpher.cuda.agent.bytes=64"),
+                "lists");
+        run(QueueScenarios.class, List.of(HOLD, "-Dtelpher.cuda.kernels=0"), "lists");
+        run(QueueScenarios.class, List.of(KERNELS), "forgottenList");
     }
 
     @Test

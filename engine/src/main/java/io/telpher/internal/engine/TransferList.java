@@ -1,0 +1,64 @@
+package io.telpher.internal.engine;
+
+import io.telpher.Transfer;
+import io.telpher.internal.memory.Release;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/// Transfers that are posted together: what GPUs carry out of them may be held back until all are
+/// posted, so that it goes out in one launch (docs/gpu.md, "Lists").
+public final class TransferList {
+    private TransferList() {}
+
+    /// See [Transfer#postAll(List)].
+    public static void post(List<? extends Transfer> transfers) {
+        int count = transfers.size();
+        Throwable first = null;
+        try {
+            for (int i = 0; i < count; i++) {
+                first = post(transfers.get(i), count > 1, first);
+            }
+        } finally {
+            letGo(transfers, count);
+        }
+        if (first instanceof Error e) {
+            throw e;
+        }
+        if (first instanceof RuntimeException e) {
+            throw e;
+        }
+    }
+
+    /// @param first what kept others before it from being posted, or null
+    /// @return the same, or why this one is the first
+    private static @Nullable Throwable post(
+            Transfer transfer, boolean together, @Nullable Throwable first) {
+        try {
+            if (transfer instanceof TransferImpl own) {
+                own.post(together);
+            } else {
+                transfer.post();
+            }
+        } catch (Release.Ended e) {
+            throw e;
+        } catch (RuntimeException | Error e) {
+            if (first == null) {
+                return e;
+            }
+            if (first != e) { // which Java refuses
+                first.addSuppressed(e);
+            }
+        }
+        return first;
+    }
+
+    private static void letGo(List<? extends Transfer> transfers, int count) {
+        ConnectionCore before = null;
+        for (int i = 0; i < count; i++) {
+            if (transfers.get(i) instanceof TransferImpl own && own.connection != before) {
+                before = own.connection;
+                before.devices.letGo();
+            }
+        }
+    }
+}
