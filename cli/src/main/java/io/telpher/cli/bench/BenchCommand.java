@@ -95,6 +95,13 @@ public final class BenchCommand implements Callable<Integer> {
     private int pieces;
 
     @Option(
+            names = "--list",
+            description =
+                    "Posts the writes and reads in flight as one list, and the next list when all"
+                            + " of it have ended: as programs do that call Transfer.postAll.")
+    private boolean list;
+
+    @Option(
             names = "--lanes",
             paramLabel = "N",
             defaultValue = "0",
@@ -321,6 +328,7 @@ public final class BenchCommand implements Callable<Integer> {
                 sizes == null ? List.of() : Sizes.parseList(sizes),
                 inFlight,
                 positive("--pieces", Integer.toString(pieces)),
+                list ? BenchOptions.Posting.LIST : BenchOptions.Posting.EACH,
                 lanes,
                 pair,
                 bothDirections ? Traffic.Direction.BOTH : Traffic.Direction.ONE,

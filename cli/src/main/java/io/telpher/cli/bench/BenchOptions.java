@@ -12,6 +12,7 @@ import org.jspecify.annotations.Nullable;
 /// @param sizes sizes in bytes, empty for the default sweep
 /// @param depths operations in flight, one row for each
 /// @param pieces pieces of each operation
+/// @param posting how writes and reads in flight are posted
 /// @param lanes lanes for each pair of addresses, 0 for the engine's choice
 /// @param memory whose memory, or null for what suits the path
 /// @param direction whether the opposite flows run too
@@ -35,6 +36,7 @@ record BenchOptions(
         List<Long> sizes,
         List<Integer> depths,
         int pieces,
+        Posting posting,
         int lanes,
         @Nullable MemoryPair memory,
         Traffic.Direction direction,
@@ -60,6 +62,14 @@ record BenchOptions(
     enum Pinning {
         PINNED,
         FREE
+    }
+
+    /// How operations in flight are posted.
+    enum Posting {
+        /// Each when there is room.
+        EACH,
+        /// All of them as one list.
+        LIST
     }
 
     /// A load beside the measured one, on the same connection.
@@ -101,6 +111,13 @@ record BenchOptions(
                 throw new IllegalArgumentException(
                         "'" + transport + "' is no transport: " + String.join(", ", TRANSPORTS));
             }
+        }
+        if (posting == Posting.LIST
+                && (ops.stream().noneMatch(Op::oneSided)
+                        || depths.stream().noneMatch(depth -> depth > 1))) {
+            throw new IllegalArgumentException(
+                    "--list posts writes or reads together, of which more than one are in flight:"
+                            + " --op write --depth 16");
         }
         if (traffic == Traffic.PAIR && ranks != 2) {
             throw new IllegalArgumentException(

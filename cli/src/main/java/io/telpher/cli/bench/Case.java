@@ -6,7 +6,8 @@ package io.telpher.cli.bench;
 /// @param bytes the whole operation
 /// @param pieces how many pieces it is cut into; a piece has `bytes / pieces`
 /// @param depth operations in flight; 1 measures latency
-record Case(Op op, long bytes, int pieces, int depth) {
+/// @param list whether those in flight are posted as one list, the next when all have ended
+record Case(Op op, long bytes, int pieces, int depth, boolean list) {
     Case {
         if (bytes <= 0 || pieces <= 0 || depth <= 0) {
             throw new IllegalArgumentException("sizes, pieces and depths are greater than zero");
@@ -17,13 +18,18 @@ record Case(Op op, long bytes, int pieces, int depth) {
         }
     }
 
+    Case(Op op, long bytes, int pieces, int depth) {
+        this(op, bytes, pieces, depth, false);
+    }
+
     @Override
     public String toString() {
-        return "%s of %s%s at depth %d"
+        return "%s of %s%s at depth %d%s"
                 .formatted(
                         op.word(),
                         Sizes.format(bytes),
                         pieces == 1 ? "" : " in " + pieces + " pieces",
-                        depth);
+                        depth,
+                        list ? " as one list" : "");
     }
 }

@@ -114,7 +114,7 @@ final class FigureRound {
                     stage(path, MemoryPair.TELPHER, 64 << 20);
                     double worst = 0;
                     for (Op op : List.of(Op.WRITE, Op.READ, Op.SEND, Op.NOTIFY)) {
-                        for (Phase.Style style : Phase.Style.values()) {
+                        for (Phase.Style style : List.of(Phase.Style.TOKEN, Phase.Style.PREPARED)) {
                             if (op != Op.NOTIFY || style == Phase.Style.TOKEN) {
                                 show("allocation of " + op.word() + " over " + path);
                                 double bytes = meter.allocatedPerOperation(op, style);

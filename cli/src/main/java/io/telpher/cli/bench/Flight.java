@@ -9,6 +9,10 @@ import io.telpher.Transfer;
 import io.telpher.TransferState;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Objects;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /// Operations that can be in flight at the same time, in slots that are used in a ring. Posting and
@@ -55,6 +59,7 @@ final class Flight {
     private final Connection[] connections;
     private final MemorySegment payload;
     private final long[] tokens;
+    private final List<Transfer> transfers;
 
     /// When each slot's operation was posted, for those that are timed; kept here for the loops.
     final long[] postedAt;
@@ -77,6 +82,7 @@ final class Flight {
             connections[i] = slots[i].peer().connection();
         }
         this.tokens = new long[slots.length];
+        this.transfers = Stream.of(slots).map(Slot::transfer).filter(Objects::nonNull).toList();
         this.postedAt = new long[slots.length];
     }
 
@@ -111,6 +117,12 @@ final class Flight {
         }
         tokens[slot] = token;
         return true;
+    }
+
+    /// Posts the prepared transfers of all slots as one list.
+    void postAll() {
+        Transfer.postAll(transfers);
+        Arrays.fill(tokens, 1);
     }
 
     /// Posts, and makes progress as long as the engine takes no more.

@@ -107,6 +107,26 @@ final class Loops {
         return ended;
     }
 
+    /// Posts all that may be in flight as one list, and waits until all of it have ended.
+    ///
+    /// @param count operations to initiate at least
+    /// @param endNanos when to post no more
+    /// @param times gets picoseconds from posting a list until the last of it is done
+    /// @return operations initiated
+    static long lists(Flight out, long count, long endNanos, Histogram times) {
+        long done = 0;
+        long before = System.nanoTime();
+        do {
+            out.postAll();
+            finishAll(out);
+            done += out.size();
+            long now = System.nanoTime();
+            times.recordValue((now - before) * 1000);
+            before = now;
+        } while (done < count && before - endNanos < 0);
+        return done;
+    }
+
     /// Sends a message, waits for the answer, again and again.
     ///
     /// @param times gets picoseconds one way: half of the time until the answer

@@ -52,7 +52,9 @@ record Phase(
         /// `try` methods and tokens.
         TOKEN,
         /// Prepared transfers, posted again and again.
-        PREPARED
+        PREPARED,
+        /// The same, all that may be in flight as one list, the next list when all have ended.
+        LIST
     }
 
     boolean timed() {
@@ -62,7 +64,7 @@ record Phase(
     /// @return whether operations go through [io.telpher.Transfer]: the token methods know neither
     ///     pieces nor counters
     boolean prepared() {
-        return style == Style.PREPARED || pieces > 1 || op == Op.COUNTER;
+        return style != Style.TOKEN || pieces > 1 || op == Op.COUNTER;
     }
 
     /// @return bytes from one operation's buffer to the next

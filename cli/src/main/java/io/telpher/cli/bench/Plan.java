@@ -53,7 +53,7 @@ final class Plan {
                 }
                 for (long size : sizes(options, form, op)) {
                     for (int depth : options.depths()) {
-                        cases.add(new Case(op, size, options.pieces(), depth));
+                        cases.add(row(options, op, size, depth));
                     }
                 }
             }
@@ -67,6 +67,11 @@ final class Plan {
             parts.add(new Part(stage(options, path, room), cases));
         }
         return parts;
+    }
+
+    private static Case row(BenchOptions options, Op op, long size, int depth) {
+        boolean list = options.posting() == BenchOptions.Posting.LIST;
+        return new Case(op, size, options.pieces(), depth, list && op.oneSided() && depth > 1);
     }
 
     private static List<Long> sizes(BenchOptions options, Stage stage, Op op) {

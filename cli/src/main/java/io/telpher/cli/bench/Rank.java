@@ -301,7 +301,9 @@ final class Rank implements AutoCloseable {
         long start = System.nanoTime();
         long end = p.timed() ? start + (long) (p.seconds() * 1e9) : start + Long.MAX_VALUE / 2;
         long done;
-        if (p.shape() == Phase.Shape.STREAM) {
+        if (p.style() == Phase.Style.LIST && flight != null) {
+            done = Loops.lists(flight, p.count(), end, times);
+        } else if (p.shape() == Phase.Shape.STREAM) {
             long count = p.timed() ? p.count() : p.count() * targets;
             done = Loops.stream(flight, messages, count, expected, end, p.mask(), times);
         } else if (flight == null) {

@@ -38,10 +38,11 @@ record Row(
 
     /// @return how it was measured, for the JSON field `settings`
     String settings(String pins) {
-        return "%s, target %s%s%s%s"
+        return "%s, target %s%s%s%s%s"
                 .formatted(
                         pins,
                         stage.waiting() == Stage.Waiting.POLL ? "polls" : "parks",
+                        test.list() ? ", posted as one list" : "",
                         group > 1 ? ", p50 over groups of " + group : "",
                         stage.traffic() == Traffic.PAIR
                                 ? ""

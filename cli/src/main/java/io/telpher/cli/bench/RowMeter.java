@@ -214,7 +214,7 @@ final class RowMeter {
                 depth,
                 shape,
                 place,
-                Phase.Style.TOKEN,
+                test.list() ? Phase.Style.LIST : Phase.Style.TOKEN,
                 test.op().oneSided() && seconds > 0 ? Long.MAX_VALUE : count,
                 seconds,
                 group,

@@ -63,6 +63,36 @@ class GpuBenchTest {
     }
 
     @Test
+    void writesInFlightArePostedAsOneList() throws IOException {
+        Path json = temp.resolve("out.json");
+        Tool.Output output =
+                bench(
+                        "--memory=cuda",
+                        "--path=cuda-cumem",
+                        "--op=write",
+                        "--sizes=8,64K",
+                        "--depth=1,16",
+                        "--list",
+                        "--json=" + json);
+        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+        assertThat(output.text()).contains("all data right");
+        List<Map<String, Object>> rows =
+                Files.readAllLines(json).stream()
+                        .map(Json::parse)
+                        .filter(o -> o.containsKey("system"))
+                        .toList();
+        assertThat(rows)
+                .hasSize(4)
+                .allSatisfy(
+                        row -> {
+                            boolean list = row.get("depth").equals(16L);
+                            assertThat(row).containsEntry("wrong", 0L);
+                            assertThat(String.valueOf(row.get("settings")))
+                                    .matches(text -> text.contains("one list") == list);
+                        });
+    }
+
+    @Test
     void foreignMemoryIsLentByCudaIpcAndWrongBytesAreFound() {
         Tool.Output output =
                 bench(

@@ -143,6 +143,7 @@ class PlanTest {
                 sizes,
                 List.of(1, 16),
                 pieces,
+                BenchOptions.Posting.EACH,
                 0,
                 memory,
                 Traffic.Direction.ONE,
