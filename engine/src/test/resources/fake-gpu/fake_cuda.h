@@ -190,6 +190,8 @@ void close_modules(struct context *context);
 int submit(struct stream *stream, struct work work);
 void copy_ended(struct work *work);
 struct stream *stream_of(uint64_t handle, struct context *context);
+int with_stream(uint64_t handle, const char *call, struct stream **stream);
+void nap(long us);
 
 #define LOCKED(body)                  \
     do {                              \

@@ -45,6 +45,7 @@ public final class FakeGpu {
                                     "fake_memory.c",
                                     "fake_sharing.c",
                                     "fake_streams.c",
+                                    "fake_events.c",
                                     "fake_copies.c",
                                     "fake_modules.c",
                                     "fake_kernels.c",
