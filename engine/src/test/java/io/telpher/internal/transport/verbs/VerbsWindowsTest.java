@@ -35,6 +35,9 @@ import org.junit.jupiter.params.provider.ValueSource;
 class VerbsWindowsTest {
     private static final Duration LIMIT = Duration.ofSeconds(30);
     private static final int BYTES = 4 << 20;
+
+    /// What a single link carries, in several requests.
+    private static final int ONE_LINKS = 1_000_000;
     private static final FakeVerbs VERBS = FakeVerbs.HERE;
 
     /// What must not happen while queue pairs are mended: it ends the link.
@@ -221,11 +224,12 @@ class VerbsWindowsTest {
         }
     }
 
-    /// What speaks of the link ends the link: another one takes over.
+    /// What speaks of the link ends the link: another one takes over. (A longer transfer goes over
+    /// two links, each of which might meet one of the failures: [VerbsRailsTest].)
     @Test
     void aLinkThatFailsInTheMiddleIsTakenOverFrom() {
         try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
-            Regions regions = Regions.of(couple, BYTES).opened(couple);
+            Regions regions = Regions.of(couple, ONE_LINKS).opened(couple);
             regions.there().segment().fill((byte) 0);
             VERBS.failNextRequest(
                     SendRequest.IBV_WR_RDMA_WRITE,
