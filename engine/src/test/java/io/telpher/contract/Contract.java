@@ -27,7 +27,7 @@ import org.opentest4j.TestAbortedException;
 ///
 /// - Death, deadlines, exec: in one process they would kill, stop or replace the test itself.
 /// - 5 GiB ([LargeTransferTest]): on each path once. The namespaces' TCP is that of two processes.
-/// - The full mesh ([MeshTest]): in one process, where all that 64 endpoints leave can be counted.
+/// - The full mesh ([MeshTest]): a class of its own, in one process and between two.
 /// - Hostile input ([HostileInputTest]): a stranger has a socket and no endpoint, and is the same
 ///   wherever it comes from: once for each door, the TCP port and the Unix socket.
 /// - Links that fail, and connects that cross between hosts: only between namespaces

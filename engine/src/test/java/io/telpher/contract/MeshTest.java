@@ -1,123 +1,91 @@
 package io.telpher.contract;
 
-import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assumptions.assumeThat;
 
-import io.telpher.Connection;
-import io.telpher.Endpoint;
-import io.telpher.EndpointOptions;
-import io.telpher.MemoryRegion;
-import io.telpher.Transfer;
-import java.time.Duration;
-import java.util.ArrayList;
-import java.util.List;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
-import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /// Many endpoints, each connected with every other one.
 class MeshTest {
     private static final int COUNT = 64;
-    private static final int SLOT = 3000;
 
     @ParameterizedTest
     @EnumSource(mode = EnumSource.Mode.MATCH_NONE, names = "CUDA_.*|VERBS")
     void sixtyFourEndpoints(TestPath path) {
-        int count = Math.min(COUNT, Math.max(4, Scale.count(COUNT)));
-        assumeThat(mostDescriptors())
-                .as("descriptors that 64 endpoints in one process need; raise ulimit -n")
-                .isGreaterThan(18_000);
+        assumeDescriptors();
         warmUp(path);
         Resources before = Resources.now();
-        List<Endpoint> endpoints = new ArrayList<>();
-        // One thread each for dialling and accepting, as separate processes would have.
-        try (ExecutorService executor =
-                Executors.newFixedThreadPool(8, Thread.ofPlatform().daemon().factory())) {
-            EndpointOptions options =
-                    path.restrict(EndpointOptions.DEFAULTS)
-                            .withLanes(1)
-                            .withConnectDeadline(Duration.ofSeconds(60));
-            try {
-                for (int i = 0; i < count; i++) {
-                    endpoints.add(Endpoint.open(options));
-                }
-                run(executor, count, i -> meet(endpoints, i));
-                run(executor, count, i -> receive(endpoints, i));
-            } finally {
-                endpoints.forEach(Endpoint::close);
-            }
+        try (MeshPart all = MeshPart.open(path, 0, 1, count())) {
+            all.run(all.addresses());
         }
         before.awaitSame();
     }
 
+    /// Those with even numbers here, those with odd numbers there, so that both sides connect.
+    @ParameterizedTest
+    @EnumSource(mode = EnumSource.Mode.MATCH_NONE, names = "SELF|CUDA_.*|VERBS")
+    void sixtyFourEndpointsOfTwoProcesses(TestPath path) {
+        assumeDescriptors();
+        warmUp(path);
+        int count = count();
+        Resources here = Resources.now();
+        try (Peer peer = new Setting(path, Place.TWO).startPeer()) {
+            Resources there =
+                    peer.run(
+                            self -> {
+                                warmUp(path);
+                                return Resources.now();
+                            });
+            byte[][] odd = peer.run(self -> MeshPart.openKept(path, 1, 2, count));
+            try (MeshPart part = MeshPart.open(path, 0, 2, count)) {
+                byte[][] even = part.addresses();
+                byte[][] mesh = new byte[count][];
+                for (int i = 0; i < count; i++) {
+                    mesh[i] = (i % 2 == 0 ? even : odd)[i / 2];
+                }
+                CompletableFuture<Boolean> other = peer.begin(self -> MeshPart.runKept(mesh));
+                part.run(mesh);
+                Peer.result(other);
+            }
+            peer.tell(
+                    self -> {
+                        MeshPart.closeKept();
+                        there.awaitSame();
+                    });
+        }
+        here.awaitSame();
+    }
+
+    private static int count() {
+        return Math.min(COUNT, Math.max(4, Scale.count(COUNT)));
+    }
+
+    private static void assumeDescriptors() {
+        assumeThat(mostDescriptors())
+                .as("descriptors that 64 endpoints in one process need; raise ulimit -n")
+                .isGreaterThan(18_000);
+    }
+
     /// The JVM has raised its soft limit to the hard one.
     private static int mostDescriptors() {
-        try (java.util.stream.Stream<String> limits =
-                java.nio.file.Files.lines(java.nio.file.Path.of("/proc/self/limits"))) {
+        try (Stream<String> limits = Files.lines(Path.of("/proc/self/limits"))) {
             String line = limits.filter(l -> l.startsWith("Max open files")).findFirst().orElse("");
             String soft = line.replaceFirst("Max open files\\s+(\\S+).*", "$1");
             return soft.equals("unlimited") ? Integer.MAX_VALUE : Integer.parseInt(soft);
-        } catch (java.io.IOException e) {
-            throw new java.io.UncheckedIOException(e);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
         }
     }
 
     private static void warmUp(TestPath path) {
         try (Couple couple = Couple.open(path)) {
             couple.connect().checkWorks();
-        }
-    }
-
-    private static void run(
-            ExecutorService executor, int count, java.util.function.IntConsumer task) {
-        CompletableFuture<?>[] all =
-                IntStream.range(0, count)
-                        .mapToObj(i -> CompletableFuture.runAsync(() -> task.accept(i), executor))
-                        .toArray(CompletableFuture[]::new);
-        Peer.result(CompletableFuture.allOf(all));
-    }
-
-    /// Connects one endpoint with all after it, and writes to, reads from and sends to each of
-    /// them.
-    private static void meet(List<Endpoint> endpoints, int index) {
-        Endpoint self = endpoints.get(index);
-        try (MemoryRegion source = self.allocate(SLOT);
-                MemoryRegion copy = self.allocate(SLOT)) {
-            Content.fill(source.segment(), 0, SLOT, index);
-            for (int other = index + 1; other < endpoints.size(); other++) {
-                Endpoint peer = endpoints.get(other);
-                Connection connection = self.connect(peer.address(), Duration.ofSeconds(60));
-                try (MemoryRegion target = peer.allocate(SLOT)) {
-                    Transfer write = connection.write(source.all(), target.remote());
-                    Outcome.of(write).assertDone(SLOT);
-                    Content.check(target.segment(), 0, SLOT, index);
-                    copy.segment().fill((byte) 0);
-                    Outcome.of(connection.read(copy.all(), target.remote())).assertDone(SLOT);
-                    Content.check(copy.segment(), 0, SLOT, index);
-                }
-                Outcome.of(connection.send(1, source.all())).assertDone(SLOT);
-                assertThat(connection.isOpen()).isTrue();
-            }
-        }
-    }
-
-    /// Receives what all endpoints before one have sent to it.
-    private static void receive(List<Endpoint> endpoints, int index) {
-        Endpoint self = endpoints.get(index);
-        try (MemoryRegion inbox = self.allocate(SLOT)) {
-            for (int i = 0; i < index; i++) {
-                Connection connection = self.accept(Duration.ofSeconds(60));
-                Outcome.of(connection.receive(1, inbox.all())).assertDone(SLOT);
-                long sender = connection.peer().incarnation();
-                int from = 0;
-                while (endpoints.get(from).address().incarnation() != sender) {
-                    from++;
-                }
-                Content.check(inbox.segment(), 0, SLOT, from);
-            }
         }
     }
 }
