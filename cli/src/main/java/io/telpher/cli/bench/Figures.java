@@ -13,6 +13,9 @@ final class Figures {
     private static final int IDLE_CONNECTIONS = 64;
     private static final int INCAST_RANKS = 9;
 
+    /// Rounds of figures with processes of their own, which take long and differ little.
+    private static final int ROUNDS_ALONE = 3;
+
     private final BenchOptions options;
     private final List<String> names;
     private final List<Integer> cores;
@@ -49,7 +52,11 @@ final class Figures {
         try (Progress progress = new Progress()) {
             rounds(chosen, peers, progress, comparison, values, failures);
         }
-        alone(chosen, values, failures);
+        for (int round = 0; round < Math.min(ROUNDS_ALONE, options.rounds()); round++) {
+            rails = null;
+            idle.clear();
+            alone(chosen, values, failures);
+        }
         report(values);
         comparison.report(table, json);
         disturbance.report(table, json);
