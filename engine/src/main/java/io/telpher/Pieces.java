@@ -1,31 +1,189 @@
 package io.telpher;
 
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Function;
 
-/// Arithmetic that local and remote pieces share.
-final class Pieces {
-    private Pieces() {}
+/// Where pieces lie: what local and remote ones share. Each piece is a few numbers beside those of
+/// its neighbours, and no object of its own, which every transfer would have to fetch from memory
+/// for each of 100,000 pieces. Immutable.
+///
+/// @param <R> what names a region
+final class Pieces<R> {
+    private static final long[] STRIDED = {};
 
-    static long[] starts(long[] lengths) {
-        long[] starts = new long[lengths.length];
-        long sum = 0;
+    /// The different regions, in the order in which they come first.
+    private final List<R> regions;
+
+    /// Which of them each piece is in; empty when there is one.
+    private final int[] indices;
+
+    private final int count;
+    private final long total;
+    private final boolean empty;
+
+    /// First byte of each piece in its region.
+    private final long[] offsets;
+
+    /// First byte of each piece in the stream of all bytes, and behind them the stream's end.
+    private final long[] starts;
+
+    // Of strided pieces, which have no arrays; others have a stride of -1.
+    private final long first;
+    private final long pieceLength;
+    private final long stride;
+
+    private Pieces(List<R> regions, int[] indices, long[] offsets, long[] starts) {
+        this.regions = regions;
+        this.indices = indices;
+        this.offsets = offsets;
+        this.starts = starts;
+        count = offsets.length;
+        total = starts[count];
+        empty = hasEmpty(starts);
+        first = 0;
+        pieceLength = 0;
+        stride = -1;
+    }
+
+    private Pieces(R region, long first, long pieceLength, long stride, int count) {
+        regions = List.of(region);
+        indices = new int[0];
+        offsets = STRIDED;
+        starts = STRIDED;
+        this.count = count;
+        empty = count > 0 && pieceLength == 0;
+        total = Math.multiplyExact(pieceLength, (long) count);
+        this.first = first;
+        this.pieceLength = pieceLength;
+        this.stride = stride;
+    }
+
+    /// Any pieces.
+    ///
+    /// @param region the region of each
+    /// @param identity what is equal for names of one region, the first of which stands for all
+    /// @param offsets first byte of each in its region; not copied
+    /// @param lengths bytes of each
+    static <R> Pieces<R> of(
+            R[] region, Function<R, Object> identity, long[] offsets, long[] lengths) {
+        List<R> regions = new ArrayList<>();
+        Map<Object, Integer> places = new HashMap<>();
+        int[] indices = new int[region.length];
+        Object before = null;
+        int index = -1;
+        for (int i = 0; i < region.length; i++) {
+            Object same = identity.apply(region[i]);
+            if (!same.equals(before)) {
+                before = same;
+                index = places.computeIfAbsent(same, s -> regions.size());
+                if (index == regions.size()) {
+                    regions.add(region[i]);
+                }
+            }
+            indices[i] = index;
+        }
+        return new Pieces<>(
+                List.copyOf(regions),
+                regions.size() > 1 ? indices : new int[0],
+                offsets,
+                starts(lengths));
+    }
+
+    /// Any pieces of one region.
+    static <R> Pieces<R> of(R region, long[] offsets, long[] lengths) {
+        return new Pieces<>(List.of(region), new int[0], offsets, starts(lengths));
+    }
+
+    /// Equal pieces at equal distances, whose form [#extent] has checked.
+    ///
+    /// @param first first byte of the first piece in its region
+    static <R> Pieces<R> strided(R region, long first, long pieceLength, long stride, int count) {
+        return new Pieces<>(region, first, pieceLength, stride, count);
+    }
+
+    /// @return bytes from the first byte of strided pieces to their last
+    static long extent(long pieceLength, long stride, int count) {
+        if (count < 0 || pieceLength < 0 || stride < pieceLength) {
+            throw new IllegalArgumentException(
+                    "not a strided form: %d pieces of %d bytes every %d bytes"
+                            .formatted(count, pieceLength, stride));
+        }
+        return count == 0
+                ? 0
+                : Math.addExact(Math.multiplyExact(stride, (long) count - 1), pieceLength);
+    }
+
+    private static long[] starts(long[] lengths) {
+        long[] starts = new long[lengths.length + 1];
         for (int i = 0; i < lengths.length; i++) {
-            starts[i] = sum;
-            sum += lengths[i];
+            starts[i + 1] = Math.addExact(starts[i], lengths[i]);
         }
         return starts;
     }
 
+    private static boolean hasEmpty(long[] starts) {
+        for (int i = 1; i < starts.length; i++) {
+            if (starts[i] == starts[i - 1]) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    List<R> regions() {
+        return regions;
+    }
+
+    int count() {
+        return count;
+    }
+
+    long total() {
+        return total;
+    }
+
+    boolean hasEmpty() {
+        return empty;
+    }
+
+    boolean isStrided() {
+        return stride >= 0;
+    }
+
+    long stride() {
+        return stride;
+    }
+
+    R region(int piece) {
+        return regions.get(indices.length == 0 ? 0 : indices[piece]);
+    }
+
+    long offset(int piece) {
+        return stride >= 0 ? first + piece * stride : offsets[piece];
+    }
+
+    long length(int piece) {
+        return stride >= 0 ? pieceLength : starts[piece + 1] - starts[piece];
+    }
+
+    long start(int piece) {
+        return stride >= 0 ? pieceLength * piece : starts[piece];
+    }
+
     /// Of several pieces that start at one position (empty ones do), the last.
-    static int pieceAt(long[] starts, long pieceLength, long stride, long position) {
+    int pieceAt(long position) {
         if (stride >= 0) {
             return pieceLength == 0 ? 0 : (int) (position / pieceLength);
         }
-        int at = Arrays.binarySearch(starts, position);
+        int at = Arrays.binarySearch(starts, 0, count, position);
         if (at < 0) {
             return -at - 2;
         }
-        while (at + 1 < starts.length && starts[at + 1] == position) {
+        while (at + 1 < count && starts[at + 1] == position) {
             at++;
         }
         return at;

@@ -100,6 +100,11 @@ public final class RemoteMemory {
         return new RemoteMemory(incarnation, region, generation, key, offset + from, bytes, access);
     }
 
+    /// What is equal for all parts of one life of a region.
+    RemoteMemory life() {
+        return new RemoteMemory(incarnation, region, generation, key, 0, 0, access);
+    }
+
     /// @return incarnation of the endpoint that owns the memory
     public long incarnation() {
         return incarnation;

@@ -6,41 +6,22 @@ import java.util.Objects;
 /// Several ranges of one peer's memory, taken one after the other as if they were one: the remote
 /// side of a vectored transfer. Immutable; making it costs, using it again does not.
 public final class RemoteSlices {
-    private final RemoteMemory[] pieces;
-    private final long pieceLength;
-    private final int count;
-    private final long stride;
-    private final long total;
+    private final Pieces<RemoteMemory> pieces;
 
-    /// First byte of each piece in the stream of all bytes; empty when the pieces are strided.
-    private final long[] starts;
-
-    private RemoteSlices(
-            RemoteMemory[] pieces, long pieceLength, int count, long stride, long total) {
+    private RemoteSlices(Pieces<RemoteMemory> pieces) {
         this.pieces = pieces;
-        this.pieceLength = pieceLength;
-        this.count = count;
-        this.stride = stride;
-        this.total = total;
-        if (stride >= 0) {
-            starts = new long[0];
-        } else {
-            long[] lengths = new long[count];
-            for (int i = 0; i < count; i++) {
-                lengths[i] = pieces[i].length();
-            }
-            starts = Pieces.starts(lengths);
-        }
     }
 
     /// Any ranges, in this order; all of one peer.
     public static RemoteSlices of(List<RemoteMemory> slices) {
-        RemoteMemory[] pieces = slices.toArray(RemoteMemory[]::new);
-        long total = 0;
-        for (RemoteMemory piece : pieces) {
-            total = Math.addExact(total, piece.length());
+        RemoteMemory[] memory = slices.toArray(RemoteMemory[]::new);
+        long[] offsets = new long[memory.length];
+        long[] lengths = new long[memory.length];
+        for (int i = 0; i < memory.length; i++) {
+            offsets[i] = memory[i].offset();
+            lengths[i] = memory[i].length();
         }
-        return new RemoteSlices(pieces, -1, pieces.length, -1, total);
+        return new RemoteSlices(Pieces.of(memory, RemoteMemory::life, offsets, lengths));
     }
 
     /// Any ranges, in this order; all of one peer.
@@ -58,52 +39,63 @@ public final class RemoteSlices {
     public static RemoteSlices strided(
             RemoteMemory memory, long pieceLength, long stride, int count) {
         Objects.requireNonNull(memory, "memory");
-        long total = MemorySlices.checkStrided(0, pieceLength, stride, count, memory.length());
-        return new RemoteSlices(new RemoteMemory[] {memory}, pieceLength, count, stride, total);
+        MemorySlice.checkRange(0, Pieces.extent(pieceLength, stride, count), memory.length());
+        return new RemoteSlices(
+                Pieces.strided(memory, memory.offset(), pieceLength, stride, count));
     }
 
     /// @return how many pieces
     public int count() {
-        return count;
+        return pieces.count();
     }
 
     /// @return bytes of all pieces together
     public long totalBytes() {
-        return total;
+        return pieces.total();
     }
 
     /// @return whether the pieces are equal and equally far apart
     public boolean isStrided() {
-        return stride >= 0;
+        return pieces.isStrided();
     }
 
     /// @return distance of the pieces in bytes, or -1 when they are not strided
     public long stride() {
-        return stride;
+        return pieces.stride();
     }
 
-    /// @return the memory that a piece lies in; for strided pieces the whole extent
+    /// @return the different regions that pieces lie in, each by the descriptor that came first
+    public List<RemoteMemory> regions() {
+        return pieces.regions();
+    }
+
+    /// @return the one of [#regions()] that a piece lies in; [#offset] and [#length] say where
     public RemoteMemory memory(int piece) {
-        return pieces[stride >= 0 ? 0 : piece];
+        return pieces.region(piece);
     }
 
     /// @return first byte of a piece in its region
     public long offset(int piece) {
-        return stride >= 0 ? pieces[0].offset() + piece * stride : pieces[piece].offset();
+        return pieces.offset(piece);
     }
 
     /// @return bytes of a piece
     public long length(int piece) {
-        return stride >= 0 ? pieceLength : pieces[piece].length();
+        return pieces.length(piece);
+    }
+
+    /// @return whether some pieces have no bytes
+    public boolean hasEmpty() {
+        return pieces.hasEmpty();
     }
 
     /// @return the piece that holds a byte of the stream of all bytes
     public int pieceAt(long position) {
-        return Pieces.pieceAt(starts, pieceLength, stride, position);
+        return pieces.pieceAt(position);
     }
 
     /// @return where a piece starts in the stream of all bytes
     public long start(int piece) {
-        return stride >= 0 ? pieceLength * piece : starts[piece];
+        return pieces.start(piece);
     }
 }

@@ -6,13 +6,16 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.telpher.Access;
 import io.telpher.CounterUpdate;
 import io.telpher.MemoryRegion;
+import io.telpher.MemorySlices;
 import io.telpher.RemoteMemory;
+import io.telpher.RemoteSlices;
 import io.telpher.TelpherException;
 import io.telpher.TransferOptions;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -155,6 +158,39 @@ abstract class AccessContract extends Contract {
         checkRefused(forged(good, good.key() ^ 1, 0, 100), TelpherException.AccessDenied.class);
         checkRefused(forged(good, 0, 0, 100), TelpherException.AccessDenied.class);
         checkUntouched("good");
+        checkStillWorks(good);
+    }
+
+    /// Each piece is let in by its own key, not by its neighbour's.
+    @Test
+    void aWrongKeyAmongRightOnesIsRefused() {
+        MemoryRegion local = region("local", Kind.TELPHER, SIZE);
+        RemoteMemory good = remote("good", Kind.TELPHER, SIZE);
+        soil("good", 0, SIZE);
+        MemorySlices pieces = MemorySlices.of(local.slice(0, 10), local.slice(10, 10));
+        Outcome.of(
+                        connection()
+                                .read(
+                                        pieces,
+                                        RemoteSlices.of(good.slice(0, 10), good.slice(20, 10)),
+                                        TransferOptions.DEFAULTS))
+                .assertDone(20);
+        RemoteMemory forged = forged(good, good.key() ^ 1, 0, 10);
+        for (RemoteSlices wrong :
+                List.of(
+                        RemoteSlices.of(forged, good.slice(20, 10)),
+                        RemoteSlices.of(good.slice(20, 10), forged))) {
+            assertThat(
+                            Outcome.failure(
+                                    () ->
+                                            connection()
+                                                    .write(
+                                                            pieces,
+                                                            wrong,
+                                                            TransferOptions.DEFAULTS)))
+                    .isInstanceOf(TelpherException.AccessDenied.class);
+        }
+        peer.tell(self -> Content.check(self.segment("good"), 0, 10, STALE));
         checkStillWorks(good);
     }
 

@@ -43,14 +43,7 @@ final class ConnectionImpl implements Connection {
     }
 
     private void checkOwn(MemorySlices pieces) {
-        MemoryRegion before = null;
-        for (int i = 0; i < (pieces.isStrided() ? 1 : pieces.count()); i++) {
-            MemoryRegion region = pieces.region(i);
-            if (region != before) {
-                own(region);
-                before = region;
-            }
-        }
+        pieces.regions().forEach(this::own);
     }
 
     private static void checkLength(long local, long remote) {

@@ -305,7 +305,7 @@ final class DeviceCopies {
             if (memory == null || region == null) {
                 return Connection.FAILED;
             }
-            if (window == null || before == null || !OperationRegions.isSame(before, memory)) {
+            if (window == null || memory != before) {
                 window = windows.window(memory);
                 if (window == null || window.address(by) == 0) {
                     return windows.refuses(memory, by) ? refused(op, by) : Direct.NOT_OPEN;
@@ -366,7 +366,7 @@ final class DeviceCopies {
             if (memory == null || region == null) {
                 throw new IllegalStateException("an operation without memory");
             }
-            if (before == null || !OperationRegions.isSame(before, memory)) {
+            if (memory != before) {
                 Window window = windows.window(memory);
                 there = window == null ? 0 : window.address(by);
                 before = memory;

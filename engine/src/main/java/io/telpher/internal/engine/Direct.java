@@ -349,7 +349,7 @@ final class Direct {
     }
 
     private int runPieces(Operation op) {
-        PieceWalk walk = new PieceWalk();
+        PieceWalk walk = op.walk; // one made here would be garbage wherever C2 cannot do without it
         walk.start(op, 0, op.length);
         Window window = null;
         RemoteMemory entered = null;
@@ -362,8 +362,7 @@ final class Direct {
                 if (memory == null || region == null) {
                     return Connection.FAILED;
                 }
-                if (entered == null
-                        || (memory != entered && !OperationRegions.isSame(entered, memory))) {
+                if (memory != entered) {
                     if (window != null) {
                         window.exit(ticket);
                         window = null;

@@ -114,11 +114,8 @@ final class Encoder {
             count = 0;
             long skip = inside;
             for (int i = first; i < pieces.count() && count < MAX_PIECES && n < limit; i++) {
-                RemoteMemory piece = pieces.memory(i);
                 long length = Math.min(pieces.length(i) - skip, limit - n);
-                if (piece.region() != memory.region()
-                        || piece.generation() != memory.generation()
-                        || n + length + (count + 1L) * Frame.PIECE > room) {
+                if (pieces.memory(i) != memory || n + length + (count + 1L) * Frame.PIECE > room) {
                     break;
                 }
                 n += length;
@@ -191,8 +188,7 @@ final class Encoder {
         int count = 0;
         long skip = inside;
         for (int i = first; i < pieces.count() && count < most && n < limit; i++) {
-            RemoteMemory piece = pieces.memory(i);
-            if (piece.region() != memory.region() || piece.generation() != memory.generation()) {
+            if (pieces.memory(i) != memory) {
                 break;
             }
             long length = Math.min(pieces.length(i) - skip, limit - n);

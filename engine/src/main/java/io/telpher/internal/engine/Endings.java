@@ -6,6 +6,7 @@ import io.telpher.MemorySlices;
 import io.telpher.RemoteQuiet;
 import io.telpher.TelpherException;
 import java.util.ArrayDeque;
+import java.util.List;
 import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
@@ -47,18 +48,11 @@ final class Endings {
         if (pieces == null) {
             return region == null || region.enter();
         }
-        MemoryRegion before = null;
-        for (int i = 0; i < pieces.count(); i++) {
-            MemoryRegion next = pieces.region(i);
-            if (next != before) {
-                if (!((RegionImpl) next).enter()) {
-                    exit(pieces, i);
-                    return false;
-                }
-                before = next;
-                if (pieces.isStrided()) {
-                    break;
-                }
+        List<MemoryRegion> regions = pieces.regions();
+        for (int i = 0; i < regions.size(); i++) {
+            if (!((RegionImpl) regions.get(i)).enter()) {
+                exit(regions, i);
+                return false;
             }
         }
         return true;
@@ -66,23 +60,16 @@ final class Endings {
 
     static void exit(@Nullable RegionImpl region, @Nullable MemorySlices pieces) {
         if (pieces != null) {
-            exit(pieces, pieces.count());
+            exit(pieces.regions(), pieces.regions().size());
         } else if (region != null) {
             region.exit();
         }
     }
 
-    private static void exit(MemorySlices pieces, int until) {
-        MemoryRegion before = null;
+    /// By index: an iterator would be garbage of every transfer.
+    private static void exit(List<MemoryRegion> regions, int until) {
         for (int i = 0; i < until; i++) {
-            MemoryRegion next = pieces.region(i);
-            if (next != before) {
-                ((RegionImpl) next).exit();
-                before = next;
-                if (pieces.isStrided()) {
-                    break;
-                }
-            }
+            ((RegionImpl) regions.get(i)).exit();
         }
     }
 
@@ -447,14 +434,6 @@ final class Endings {
 
     private static boolean uses(Operation op, RegionImpl region) {
         MemorySlices pieces = op.localPieces;
-        if (pieces == null) {
-            return op.region == region;
-        }
-        for (int i = 0; i < (pieces.isStrided() ? 1 : pieces.count()); i++) {
-            if (pieces.region(i) == region) {
-                return true;
-            }
-        }
-        return false;
+        return pieces == null ? op.region == region : pieces.regions().contains(region);
     }
 }

@@ -158,7 +158,7 @@ final class Operation implements Window.Guard {
     /// Those that a link's queue makes; made once for each link.
     @Nullable WorkJob workJob;
 
-    /// For the queue's walk over the pieces; belongs to whoever has to do with `copying`.
+    /// For the walk over the pieces; belongs to whoever has to do with `copying`.
     final PieceWalk walk = new PieceWalk();
 
     /// What a NIC was writing for it may still arrive, until that is fenced: see [Unfenced].

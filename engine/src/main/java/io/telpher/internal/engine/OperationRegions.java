@@ -2,26 +2,22 @@ package io.telpher.internal.engine;
 
 import io.telpher.Device;
 import io.telpher.DeviceMemory;
+import io.telpher.MemoryRegion;
 import io.telpher.MemorySlices;
 import io.telpher.RemoteMemory;
 import io.telpher.RemoteSlices;
 import java.util.Arrays;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/// The regions that an operation touches, found in one walk over its pieces. One per slot, used
+/// The regions that an operation touches, each once. One per slot, used
 /// again and again; belongs to whoever has set the operation's `copying`.
-///
-/// A region that comes again and again is listed once, unless several others come in between:
-/// whoever reads the lists must not mind.
 final class OperationRegions {
-    /// How many of those listed last a region is compared with.
-    private static final int LAST = 4;
-
     private RegionImpl[] here = new RegionImpl[1];
     private RemoteMemory[] there = new RemoteMemory[1];
     private int locals;
     private int remotes;
-    private boolean walked;
+    private boolean taken;
 
     /// The first of a device that has local memory, and whether others have some too.
     private @Nullable Device device;
@@ -31,59 +27,44 @@ final class OperationRegions {
     /// Whether pieces of the peer's have no bytes: nothing that copies comes across them.
     private boolean empty;
 
-    /// Walks over an operation, unless that has been done since the last [#clear].
+    /// Takes an operation's, unless that has been done since the last [#clear].
     OperationRegions of(Operation op) {
-        if (!walked) {
-            walked = true;
-            walkLocal(op.region, op.localPieces);
-            walkRemote(op.remote, op.remotePieces);
+        if (!taken) {
+            taken = true;
+            takeLocal(op.region, op.localPieces);
+            takeRemote(op.remote, op.remotePieces);
         }
         return this;
     }
 
-    private void walkLocal(@Nullable RegionImpl only, @Nullable MemorySlices pieces) {
+    private void takeLocal(@Nullable RegionImpl only, @Nullable MemorySlices pieces) {
         if (pieces == null) {
             if (only != null) {
                 add(only);
             }
-            return;
-        }
-        int count = pieces.isStrided() ? Math.min(1, pieces.count()) : pieces.count();
-        RegionImpl before = null;
-        for (int i = 0; i < count; i++) {
-            RegionImpl region = (RegionImpl) pieces.region(i);
-            if (region != before) {
-                add(region);
-                before = region;
+        } else if (pieces.count() > 0) {
+            List<MemoryRegion> regions = pieces.regions();
+            for (int i = 0; i < regions.size(); i++) { // an iterator would be garbage
+                add((RegionImpl) regions.get(i));
             }
         }
     }
 
-    private void walkRemote(@Nullable RemoteMemory only, @Nullable RemoteSlices pieces) {
+    private void takeRemote(@Nullable RemoteMemory only, @Nullable RemoteSlices pieces) {
         if (pieces == null) {
             if (only != null) {
                 add(only);
             }
-            return;
-        }
-        int count = pieces.isStrided() ? Math.min(1, pieces.count()) : pieces.count();
-        RemoteMemory before = null;
-        for (int i = 0; i < count; i++) {
-            RemoteMemory memory = pieces.memory(i);
-            empty |= pieces.length(i) == 0;
-            if (before == null || (memory != before && !isSame(before, memory))) {
-                add(memory);
-                before = memory;
+        } else if (pieces.count() > 0) {
+            empty = pieces.hasEmpty();
+            List<RemoteMemory> regions = pieces.regions();
+            for (int i = 0; i < regions.size(); i++) {
+                add(regions.get(i));
             }
         }
     }
 
     private void add(RegionImpl region) {
-        for (int i = Math.max(0, locals - LAST); i < locals; i++) {
-            if (here[i] == region) {
-                return;
-            }
-        }
         if (locals == here.length) {
             here = Arrays.copyOf(here, 2 * locals);
         }
@@ -96,20 +77,10 @@ final class OperationRegions {
     }
 
     private void add(RemoteMemory memory) {
-        for (int i = Math.max(0, remotes - LAST); i < remotes; i++) {
-            if (isSame(there[i], memory)) {
-                return;
-            }
-        }
         if (remotes == there.length) {
             there = Arrays.copyOf(there, 2 * remotes);
         }
         there[remotes++] = memory;
-    }
-
-    /// Whether two descriptors are of the same life of a region.
-    static boolean isSame(RemoteMemory a, RemoteMemory b) {
-        return a.region() == b.region() && a.generation() == b.generation();
     }
 
     /// @return the peer's regions, the first [#remotes] of them; not to be changed
@@ -163,7 +134,7 @@ final class OperationRegions {
 
     /// Forgets them.
     void clear() {
-        if (walked) {
+        if (taken) {
             Arrays.fill(here, 0, locals, null);
             Arrays.fill(there, 0, remotes, null);
             locals = 0;
@@ -171,7 +142,7 @@ final class OperationRegions {
             device = null;
             several = false;
             empty = false;
-            walked = false;
+            taken = false;
         }
     }
 }

@@ -22,7 +22,8 @@ final class PieceWalk {
 
     long localOffset;
 
-    /// The peer's memory, and where this copy begins from the start of its region.
+    /// The peer's memory, one object for each region, and where this copy begins from the start of
+    /// that.
     @Nullable RemoteMemory memory;
 
     long remoteOffset;

@@ -124,7 +124,7 @@ final class QueuedCopies {
             if (memory == null || region == null) {
                 return Connection.FAILED;
             }
-            if (window == null || before == null || !OperationRegions.isSame(before, memory)) {
+            if (window == null || memory != before) {
                 window = windows.window(memory);
                 if (window == null) {
                     return windows.whyNot(memory);
