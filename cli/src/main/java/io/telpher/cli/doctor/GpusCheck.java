@@ -4,12 +4,15 @@ import io.telpher.spi.Availability;
 import java.util.ArrayList;
 import java.util.List;
 
-/// Each GPU: its PCIe link, the window onto its memory, and whether it is divided.
+/// Each GPU: its PCIe link (under load, where the idle one is below its maximum), the window onto
+/// its memory, and whether it is divided.
 final class GpusCheck implements Check {
     private static final String UNDER_LOAD =
             "telpher bench --memory cuda:pinned --sizes 64M, meanwhile nvidia-smi"
                     + " --query-gpu=pci.bus_id,pcie.link.gen.current,pcie.link.width.current"
                     + " --format=csv -l 1";
+
+    private static final String VERIFY = "telpher doctor --only gpus -v";
 
     /// What boards without a resizable window have.
     private static final long SMALL = 256L << 20;
@@ -31,7 +34,7 @@ final class GpusCheck implements Check {
         }
         List<Finding> found = new ArrayList<>();
         for (GpuState gpu : gpus.gpus()) {
-            found.add(link(gpu));
+            found.add(link(host, gpu));
             found.add(window(gpu));
             if (gpu.mig()) {
                 found.add(
@@ -47,7 +50,7 @@ final class GpusCheck implements Check {
         return found;
     }
 
-    private Finding link(GpuState gpu) {
+    private Finding link(Host host, GpuState gpu) {
         String evidence =
                 "NVML, %s: generation %s of %s, width %s of %s"
                         .formatted(
@@ -56,6 +59,56 @@ final class GpusCheck implements Check {
                                 known(gpu.maxGeneration()),
                                 known(gpu.width()),
                                 known(gpu.maxWidth()));
+        if (gpu.generation() < gpu.maxGeneration() || gpu.width() < gpu.maxWidth()) {
+            Probes.Loaded loaded = host.probes().underLoad(gpu);
+            return loaded.failure() == null
+                    ? loaded(gpu, loaded, evidence)
+                    : idle(gpu, evidence + "; under load: not tried, " + loaded.failure());
+        }
+        return Finding.info(
+                name(),
+                gpu.maxGeneration() == 0
+                        ? gpu.title() + ": its PCIe link is not known"
+                        : "%s: PCIe Gen%d x%d, which is its maximum"
+                                .formatted(gpu.title(), gpu.generation(), gpu.width()),
+                evidence);
+    }
+
+    private Finding loaded(GpuState gpu, Probes.Loaded loaded, String idle) {
+        String evidence =
+                "%s; under load: generation %d, width %d"
+                        .formatted(idle, loaded.generation(), loaded.width());
+        if (loaded.width() < gpu.maxWidth()) {
+            return Finding.warning(
+                    name(),
+                    "%s uses %d of the %d lanes that it could, under load too"
+                            .formatted(gpu.title(), loaded.width(), gpu.maxWidth()),
+                    evidence,
+                    "seat card and riser anew, use another slot, see whether the firmware splits"
+                            + " its lanes (bifurcation)",
+                    VERIFY);
+        }
+        if (loaded.generation() < gpu.maxGeneration()) {
+            return Finding.warning(
+                    name(),
+                    "%s: PCIe Gen%d under load, though GPU and slot could Gen%d"
+                            .formatted(gpu.title(), loaded.generation(), gpu.maxGeneration()),
+                    evidence,
+                    "set the slot's link speed to Auto or Gen%d in the firmware; a riser or cable may"
+                                    .formatted(gpu.maxGeneration())
+                            + " not be made for it",
+                    VERIFY);
+        }
+        return Finding.info(
+                name(),
+                "%s: PCIe Gen%d x%d under load, which is its maximum"
+                        .formatted(gpu.title(), loaded.generation(), loaded.width()),
+                evidence);
+    }
+
+    /// What can be said of a link that nothing was sent over: lanes are rarely left out to save
+    /// power, generations always are.
+    private Finding idle(GpuState gpu, String evidence) {
         if (gpu.width() > 0 && gpu.width() < gpu.maxWidth()) {
             return Finding.warning(
                     name(),
@@ -66,25 +119,16 @@ final class GpusCheck implements Check {
                             + " anew, use another slot, see whether the firmware splits its lanes",
                     UNDER_LOAD);
         }
-        if (gpu.generation() > 0 && gpu.generation() < gpu.maxGeneration()) {
-            return Finding.info(
-                    name(),
-                    "%s: PCIe Gen%d x%d now, Gen%d at most: idle links slow down by themselves; to"
-                                    .formatted(
-                                            gpu.title(),
-                                            gpu.generation(),
-                                            gpu.width(),
-                                            gpu.maxGeneration())
-                            + " see it under load: "
-                            + UNDER_LOAD,
-                    evidence);
-        }
         return Finding.info(
                 name(),
-                gpu.maxGeneration() == 0
-                        ? gpu.title() + ": its PCIe link is not known"
-                        : "%s: PCIe Gen%d x%d, which is its maximum"
-                                .formatted(gpu.title(), gpu.generation(), gpu.width()),
+                "%s: PCIe Gen%d x%d now, Gen%d at most: idle links slow down by themselves; to"
+                                .formatted(
+                                        gpu.title(),
+                                        gpu.generation(),
+                                        gpu.width(),
+                                        gpu.maxGeneration())
+                        + " see it under load: "
+                        + UNDER_LOAD,
                 evidence);
     }
 

@@ -17,7 +17,9 @@ import picocli.CommandLine.Command;
 ///
 /// - `reach PID ADDRESS DESCRIPTOR VALUE`, which it tries, by `reached WRITE-ERRNO GETFD-CALL
 ///   GETFD-ERRNO WORD`: what came of it, and what is in its own word now;
-/// - `listen` by `address TEXT`: where it listens, with a region that is named [#REGION].
+/// - `listen` by `address TEXT`: where it listens, with a region that is named [#REGION];
+/// - `load PCI-ADDRESS`, upon which it copies to that GPU until it ends, by `loading`, or by
+///   `unloaded` and why.
 @Command(
         name = Helper.COMMAND,
         hidden = true,
@@ -34,6 +36,7 @@ public final class HelperCommand implements Runnable {
         System.setOut(System.err); // nothing else may get between the answers
         Listener listener = new Listener();
         try (Reach mine = new Reach();
+                GpuLoad load = new GpuLoad();
                 BufferedReader in = new BufferedReader(new InputStreamReader(System.in, UTF_8))) {
             answers.println(Helper.MARK + "here " + mine.text());
             String line;
@@ -42,6 +45,7 @@ public final class HelperCommand implements Runnable {
                 switch (words[0]) {
                     case "reach" -> answers.println(Helper.MARK + reach(mine, words));
                     case "listen" -> answers.println(Helper.MARK + "address " + listener.open());
+                    case "load" -> answers.println(Helper.MARK + load.begin(words[1]));
                     default -> answers.println(Helper.MARK + "unknown " + words[0]);
                 }
             }

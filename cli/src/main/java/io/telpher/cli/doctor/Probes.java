@@ -91,6 +91,16 @@ interface Probes {
     /// Asks the drivers; makes no context on any GPU.
     Gpus gpus();
 
+    /// A GPU's PCIe link while bytes go over it.
+    ///
+    /// @param failure why none went over it, or null
+    /// @param generation the highest that was seen
+    /// @param width the most lanes that were seen
+    record Loaded(@Nullable String failure, int generation, int width) {}
+
+    /// Has a second process copy to a GPU, and looks at its PCIe link meanwhile.
+    Loaded underLoad(GpuState gpu);
+
     /// Asks libibverbs.
     Rdma rdma();
 

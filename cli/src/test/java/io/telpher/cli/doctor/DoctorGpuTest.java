@@ -30,7 +30,8 @@ class DoctorGpuTest {
         assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
         assertThat(output.text())
                 .contains("NVML: works", "NVML 13.580.0.fake", "CUDA driver: works")
-                .contains("GPU0 (Fake GPU, 0000:", "PCIe Gen1 x16 now, Gen5 at most")
+                .contains("GPU0 (Fake GPU, 0000:", "PCIe Gen1 under load, though GPU and slot")
+                .contains("width 16 of 16; under load: generation 1, width 16")
                 .contains(
                         "GPU1: all of its memory can be reached over PCIe",
                         "128 GiB; memory: 1 GiB")
@@ -38,5 +39,35 @@ class DoctorGpuTest {
                 .contains("GPU1 is registered with the NVSwitches' fabric", "no IMEX channel")
                 .contains("GPU0 yes, GPU1 yes")
                 .doesNotContain("check itself failed");
+    }
+
+    @Test
+    void linksAreLookedAtWhileASecondProcessCopies() throws IOException {
+        FakeGpus.build(built);
+        Tool.Output output =
+                Tool.run(
+                        JavaCommand.of(FakeGpus.jvmArguments(built), "doctor", "-v", "--only=gpus"),
+                        Map.of("FAKE_NVML_AWAKE", built.resolve("awake-").toString()),
+                        100);
+        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+        assertThat(output.text())
+                .contains(
+                        "PCIe Gen5 x16 under load, which is its maximum",
+                        "generation 1 of 5, width 16 of 16; under load: generation 5, width 16",
+                        "0 warnings");
+    }
+
+    @Test
+    void whatCannotBePutUnderLoadIsToldWithTheReason() throws IOException {
+        FakeGpus.build(built);
+        Tool.Output output =
+                Tool.run(
+                        JavaCommand.of(FakeGpus.jvmArguments(built), "doctor", "-v", "--only=gpus"),
+                        Map.of("FAKE_CUDA_MEMORY_MIB", "8"),
+                        100);
+        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+        assertThat(output.text())
+                .contains("PCIe Gen1 x16 now, Gen5 at most: idle links slow down by themselves")
+                .containsPattern("under load: not tried, .*CUDA_ERROR_OUT_OF_MEMORY");
     }
 }

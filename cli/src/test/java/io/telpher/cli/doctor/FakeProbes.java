@@ -26,6 +26,7 @@ final class FakeProbes implements Probes {
     List<InetAddress> resolved = List.of();
     Egress egress = new Egress(null, InetAddress.ofLiteral("10.1.0.2"), 9000);
     Gpus gpus = new Gpus(Map.of(GpuState.CUDA, missing()), List.of(), List.of());
+    Loaded loaded = new Loaded("no driver", 0, 0);
     Rdma rdma = new Rdma(new Availability.Available("libibverbs.so.1"), Map.of(), Map.of());
 
     /// Hardware addresses by interface and address: `eth0 10.0.0.2`.
@@ -58,6 +59,11 @@ final class FakeProbes implements Probes {
     @Override
     public Gpus gpus() {
         return gpus;
+    }
+
+    @Override
+    public Loaded underLoad(GpuState gpu) {
+        return loaded;
     }
 
     @Override

@@ -306,6 +306,26 @@ class GpuChecksTest {
         assertThat(wrong(examine(new GpusCheck()))).isEmpty();
         assertThat(wrong(examine(new NvLinkCheck()))).isEmpty();
 
+        probes.loaded = new Probes.Loaded(null, 5, 16);
+        assertThat(examine(new GpusCheck()).getFirst())
+                .matches(f -> f.severity() == Severity.INFO)
+                .matches(
+                        f -> f.summary().contains("PCIe Gen5 x16 under load, which is its maximum"))
+                .matches(
+                        f ->
+                                f.evidence()
+                                        .endsWith(
+                                                "generation 1 of 5, width 16 of 16; under load:"
+                                                        + " generation 5, width 16"));
+        probes.loaded = new Probes.Loaded(null, 3, 16);
+        assertThat(onlyWrong(new GpusCheck()))
+                .matches(f -> f.summary().contains("PCIe Gen3 under load, though GPU and slot"))
+                .matches(f -> f.remedy().contains("Auto or Gen5"));
+        probes.loaded = new Probes.Loaded(null, 5, 8);
+        assertThat(onlyWrong(new GpusCheck()).summary())
+                .contains("uses 8 of the 16 lanes that it could, under load too");
+        probes.loaded = new Probes.Loaded("no driver", 0, 0);
+
         show(gpu(4, 256L << 20, List.of(3, 7), Map.of("link 1 replay", 12L), null));
         assertThat(onlyWrong(new GpusCheck()).summary()).contains("uses 4 of the 16 lanes");
         assertThat(wrong(examine(new NvLinkCheck())))
