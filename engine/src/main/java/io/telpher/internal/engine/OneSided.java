@@ -30,7 +30,8 @@ final class OneSided {
     /// The peer's incarnation: descriptors of another one are stale.
     private final long peer;
 
-    /// Sends whose bytes this side stores into the peer's receive by itself.
+    /// What whoever takes the next turn has to carry out: sends whose bytes this side stores into
+    /// the peer's receive by itself, and what a lost link has left of long operations.
     final OperationQueue stores;
 
     /// The windows that copies go through.
@@ -59,7 +60,7 @@ final class OneSided {
         }
     }
 
-    /// Whether sends wait for [#store].
+    /// Whether operations wait for [#store].
     boolean hasWork() {
         return stores.isFilled();
     }
@@ -396,8 +397,8 @@ final class OneSided {
         return true;
     }
 
-    /// Stores what waits to be stored, without lock and tokens. The progress thread, which serves
-    /// all connections, leaves long copies to another thread.
+    /// Carries out the next that waits for that, without lock and tokens. The progress thread,
+    /// which serves all connections, leaves long copies to another thread.
     void store() {
         Operation op;
         int generation = 0;

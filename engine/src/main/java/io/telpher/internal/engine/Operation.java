@@ -158,6 +158,10 @@ final class Operation implements Window.Guard {
     /// Those that a link's queue makes; made once for each link.
     @Nullable WorkJob workJob;
 
+    /// The one that has carried some of it, when the rest is to go out again. Belongs to whoever
+    /// has to do with `copying`.
+    @Nullable WorkJob begun;
+
     /// For the walk over the pieces; belongs to whoever has to do with `copying`.
     final PieceWalk walk = new PieceWalk();
 
@@ -456,6 +460,7 @@ final class Operation implements Window.Guard {
         copying = false;
         together = false;
         unfenced = null;
+        begun = null;
         copies = 0;
         copied = 0;
         abortOwed = false;

@@ -70,6 +70,8 @@ final class QueuedCopies {
         }
         job.reset();
         if (op.length >= WorkJob.LONG) {
+            job.divide(op.begun);
+            op.begun = null;
             share(op, job);
         }
         job.begin();

@@ -93,7 +93,7 @@ final class QueuedEndings {
             op.error = connection.failure();
             endings.revokeLater(op, connection.reasonOver(), "");
         } else if (op.unfenced == null) {
-            oneSided.goByFrames(op);
+            goAgain(op);
         } else {
             unfenced.add(op);
         }
@@ -112,7 +112,18 @@ final class QueuedEndings {
     void fenced(LaneState lane) {
         assert lane.fenced;
         noLongerHeld(unfenced.noLongerHeld());
-        unfenced.fenced().forEach(oneSided::goByFrames);
+        unfenced.fenced().forEach(this::goAgain);
+    }
+
+    /// Sends again what a lost link has not carried of an operation: a long one's ranges by other
+    /// links, where there are some, else all of it by frames. Under the lock.
+    private void goAgain(Operation op) {
+        if (op.length >= WorkJob.LONG && oneSided.links.areThere()) {
+            op.begun = op.workJob;
+            oneSided.stores.add(op); // whoever takes the next turn carries it out
+        } else {
+            oneSided.goByFrames(op);
+        }
     }
 
     /// The queue pair that carried what was cut off is gone at the peer, too. On any thread, which

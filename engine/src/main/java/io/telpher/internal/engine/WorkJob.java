@@ -12,8 +12,6 @@ final class WorkJob extends DeviceQueues.Job {
     /// Operations from this length on are carried by several links.
     static final long LONG = 1 << 20;
 
-    private static final long RANGE = 512 << 10;
-
     /// Ranges that a link has under way at a time.
     private static final int EACH = 2;
 
@@ -43,7 +41,9 @@ final class WorkJob extends DeviceQueues.Job {
     private volatile boolean cutOff;
 
     // Of what several links carry; guarded by this.
-    private long given;
+    private WorkRanges ranges = new WorkRanges();
+
+    /// Stripes that take part.
     private int underWay;
 
     /// Threads that have handed a range to a queue, and may have to stop it.
@@ -87,12 +87,30 @@ final class WorkJob extends DeviceQueues.Job {
         return false;
     }
 
+    /// The operation is a long one.
+    ///
+    /// @param before what has carried some of it, and has ended: this carries the rest; or null
+    void divide(@Nullable WorkJob before) {
+        if (before == null) {
+            ranges.start(op.length);
+        } else {
+            ranges = before.ranges;
+            ranges.takeLostAgain();
+            split();
+        }
+    }
+
     /// Another link carries some of the operation.
     void share(QueuedCopies other) {
+        split();
+        use(other, EACH);
+    }
+
+    /// The first link carries it in ranges.
+    private void split() {
         if (used == 1) {
             use(stripes[0].by, EACH - 1);
         }
-        use(other, EACH);
     }
 
     private void use(QueuedCopies by, int count) {
@@ -126,36 +144,59 @@ final class WorkJob extends DeviceQueues.Job {
         WorkStripe[] all = stripes;
         int count = used;
         synchronized (this) {
-            given = 0;
             underWay = count; // also of those whose turn comes when the others are done
+            for (int i = 0; i < count; i++) {
+                all[i].begin();
+            }
         }
         for (int i = 0; i < count; i++) {
-            all[i].takesPart = false;
             goOn(all[i]);
         }
     }
 
-    /// Gives the next range to a link, or none any more.
+    /// Gives a stripe that takes part the next range, or none any more.
     private void goOn(WorkStripe stripe) {
-        long from;
-        long length = 0;
+        boolean takes;
+        boolean over = false;
         synchronized (this) {
-            from = given;
-            if (!stopped && !cutOff && !leavesIt(stripe)) {
-                length = Math.min(RANGE, op.length - from);
-                given += length;
-            }
-            if (length > 0) {
-                posting++;
-                stripe.takesPart = true;
+            takes = takes(stripe);
+            if (takes) {
+                give(stripe);
+            } else {
+                over = leaves(stripe);
             }
         }
-        if (length == 0) {
-            left(1, 0);
-            return;
+        if (takes) {
+            post(stripe);
+        } else if (over) {
+            finish();
         }
+    }
+
+    /// Gives a range to a stripe that has left, if it would take one now: its link is quick again,
+    /// or others are slow. Called for one that takes part, so that the job is not over meanwhile.
+    private void comeBack(WorkStripe stripe) {
+        synchronized (this) {
+            if (stripe.takesPart || stripe.end != WorkQueue.End.DONE || !takes(stripe)) {
+                return;
+            }
+            stripe.takesPart = true;
+            underWay++;
+            give(stripe);
+        }
+        post(stripe);
+    }
+
+    /// Under the monitor.
+    private void give(WorkStripe stripe) {
+        stripe.from = ranges.take();
+        stripe.hasTaken = true;
+        posting++;
+    }
+
+    private void post(WorkStripe stripe) {
         stripe.since = connection.platform.nanoTime();
-        stripe.post(from, length);
+        stripe.post(stripe.from, ranges.bytes(stripe.from));
         // Whoever stopped the job did not see it, or it sees that. The range may be over by now, as
         // all others may. Not the job: or this would meet the slot's next operation.
         if (stopped) {
@@ -164,24 +205,34 @@ final class WorkJob extends DeviceQueues.Job {
         if (cutOff) {
             stripe.abort();
         }
-        left(0, 1);
+        boolean over;
+        synchronized (this) {
+            posting--;
+            over = isOver();
+        }
+        if (over) {
+            finish();
+        }
     }
 
-    /// Whether a link is too slow for a range, or is being tried with one: others take it, but of
-    /// the last that has something to do. Under the monitor.
-    private boolean leavesIt(WorkStripe stripe) {
-        long ranges = (op.length - given + RANGE - 1) / RANGE;
-        if (underWay == 1 || ranges == 0) {
+    /// Whether there is a range for a stripe: not when its link is too slow for one, or is being
+    /// tried with one. Then others take it, but of the last that takes part. Under the monitor.
+    private boolean takes(WorkStripe stripe) {
+        long left = ranges.count();
+        if (stopped || cutOff || left == 0) {
             return false;
         }
-        LinkPace own = stripe.by.pace;
-        if (own.isTooSlow(quickest(), ranges, EACH)) {
-            if (!stripe.takesPart) { // else it only leaves the last ranges to others
-                own.wasLeftOut();
-            }
+        if (underWay == 1 && stripe.takesPart) {
             return true;
         }
-        return !own.mayTake();
+        LinkPace own = stripe.by.pace;
+        if (own.isTooSlow(quickest(), left, EACH)) {
+            if (stripe.takesPart && !stripe.hasTaken) { // else it only leaves the end to others
+                own.wasLeftOut();
+            }
+            return false;
+        }
+        return own.mayTake();
     }
 
     /// @return the nanoseconds of the quickest link, or 0 while none has ended a range
@@ -195,19 +246,24 @@ final class WorkJob extends DeviceQueues.Job {
         return quickest;
     }
 
-    /// So many less have something to do with the operation.
-    private void left(int stripes, int threads) {
-        synchronized (this) {
-            underWay -= stripes;
-            posting -= threads;
-            if (underWay > 0 || posting > 0) {
-                return;
-            }
-            if (end == WorkQueue.End.DONE && given < op.length) {
-                end = WorkQueue.End.STOPPED;
-            }
+    /// A stripe does not take part any more. Under the monitor.
+    ///
+    /// @return whether the job is over
+    private boolean leaves(WorkStripe stripe) {
+        stripe.takesPart = false;
+        underWay--;
+        return isOver();
+    }
+
+    /// Under the monitor, after something that may end it.
+    private boolean isOver() {
+        if (underWay > 0 || posting > 0) {
+            return false;
         }
-        finish();
+        if (end == WorkQueue.End.DONE && ranges.count() > 0) {
+            end = WorkQueue.End.STOPPED;
+        }
+        return true;
     }
 
     /// A range has ended.
@@ -218,18 +274,28 @@ final class WorkJob extends DeviceQueues.Job {
             finish();
         } else if (how == WorkQueue.End.DONE) {
             stripe.by.pace.took(connection.platform.nanoTime() - stripe.since);
+            for (int i = 0; i < used; i++) {
+                comeBack(stripes[i]);
+            }
             goOn(stripe);
         } else {
             stripe.by.pace.tookNone();
+            if (how.compareTo(WorkQueue.End.LOST) < 0) {
+                stop(); // before it counts as over: the slot may have another operation then
+            }
+            boolean over;
             synchronized (this) {
+                ranges.lose(stripe.from);
                 if (how.compareTo(end) > 0) {
                     end = how;
                     why = reason;
                     direct = stripe.direct;
                 }
+                over = leaves(stripe);
             }
-            stop(); // before it counts as over: the slot may have another operation then
-            left(1, 0);
+            if (over) {
+                finish();
+            }
         }
     }
 

@@ -21,8 +21,16 @@ final class WorkStripe implements WorkQueue.Source {
     /// When its range was posted, in nanoseconds of the clock; of a job that several links carry.
     long since;
 
-    /// It was given a range of this operation; guarded by the job.
+    // Of a job that several links carry; guarded by the job.
+
+    /// It has a range under way, or is about to ask for one.
     boolean takesPart;
+
+    /// It was given a range.
+    boolean hasTaken;
+
+    /// Where its range begins; does not change while that is under way.
+    long from;
 
     /// It was cut off, and nothing of it arrives any more; guarded by the connection's lock.
     private boolean fenced;
@@ -35,6 +43,13 @@ final class WorkStripe implements WorkQueue.Source {
         this.direct = by.windows;
         this.walk = walk;
         this.work = by.queue.work(this);
+    }
+
+    /// Takes part in another operation of several links. Under the job's monitor.
+    void begin() {
+        takesPart = true;
+        hasTaken = false;
+        end = WorkQueue.End.DONE;
     }
 
     /// Hands a range to the queue.

@@ -12,6 +12,7 @@ import io.telpher.internal.transport.verbs.FakeObjects.FakePort;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayDeque;
 import java.util.Iterator;
+import org.jspecify.annotations.Nullable;
 
 /// What carries out the requests of [FakeLibrary]: RDMA writes, with an immediate value or without,
 /// and RDMA reads, in order for each queue pair. Bytes arrive at once, on the thread that posts;
@@ -72,7 +73,16 @@ final class FakeNic {
     @SuppressWarnings("ArrayRecordComponent") // a buffer
     private record Kept(String device, long address, byte[] bytes) {}
 
+    /// A write whose queue pair is gone, and which may still arrive as long as the peer's is there:
+    /// who writes there again must wait for its end.
+    private record Late(int peer, long remote, int bytes) {
+        boolean overlaps(Work work) {
+            return work.remote < remote + bytes && remote < work.remote + work.bytes;
+        }
+    }
+
     private final FakeLibrary verbs;
+    private final ArrayDeque<Late> late = new ArrayDeque<>();
     private final ArrayDeque<Work> free = new ArrayDeque<>();
     private final ArrayDeque<Work> posted = new ArrayDeque<>();
     private final ArrayDeque<Work> arrived = new ArrayDeque<>();
@@ -119,6 +129,12 @@ final class FakeNic {
             work.take();
         }
         posted.addLast(work);
+        if (work.opcode == SendRequest.IBV_WR_RDMA_WRITE && !late.isEmpty()) {
+            late.removeIf(each -> !receives(verbs.byNumber(each.peer)));
+            if (late.stream().anyMatch(each -> each.overlaps(work))) {
+                verbs.misuse("written again before the peer had ended the queue pair of before");
+            }
+        }
         FakePort port = verbs.portOf(qp);
         if (port != null && port.carried == 0 && !work.hasImmediate()) {
             port.ahead += work.bytes;
@@ -146,18 +162,22 @@ final class FakeNic {
             FakeObjects.Qp peer = qp.peer == null ? null : verbs.byNumber(qp.peer.peer());
             if (qp.state == VerbsQueuePairs.IBV_QPS_ERR) {
                 finish(work, WorkCompletion.IBV_WC_WR_FLUSH_ERR);
-            } else if (peer == null
-                    || peer.state < VerbsQueuePairs.IBV_QPS_RTR
-                    || peer.state > VerbsQueuePairs.IBV_QPS_RTS
+            } else if (!receives(peer)
                     || (verbs.isHolding() && !work.hasImmediate())
-                    || hasToWait(work)
                     || verbs.isSilent(qp)
-                    || verbs.isSilent(peer)) {
+                    || verbs.isSilent(peer)
+                    || hasToWait(work)) {
                 posted.addLast(work); // sent again and again: longer than a test lasts
             } else {
                 deliver(work, peer);
             }
         }
+    }
+
+    private static boolean receives(FakeObjects.@Nullable Qp qp) {
+        return qp != null
+                && qp.state >= VerbsQueuePairs.IBV_QPS_RTR
+                && qp.state <= VerbsQueuePairs.IBV_QPS_RTS;
     }
 
     /// Whether what has a pace is not that far yet: this or what was posted before it.
@@ -255,6 +275,7 @@ final class FakeNic {
 
     void forgetKept() {
         kept.clear();
+        late.clear();
     }
 
     /// @return the status that a request which may not be carried out ends with
@@ -362,10 +383,19 @@ final class FakeNic {
                 qp.sends--;
                 verbs.complete(qp, work.id, status, WorkCompletion.IBV_WC_RDMA_WRITE, 0, 0);
                 status = WorkCompletion.IBV_WC_WR_FLUSH_ERR;
-                free.addLast(work);
+                giveUp(work);
             }
         }
         return status;
+    }
+
+    /// Its queue pair sends it no more.
+    private void giveUp(Work work) {
+        VerbsQueuePairs.Receiving to = work.qp.peer;
+        if (work.opcode == SendRequest.IBV_WR_RDMA_WRITE && to != null) {
+            late.addLast(new Late(to.peer(), work.remote, work.bytes));
+        }
+        free.addLast(work);
     }
 
     /// The memory of a queue pair's requests may be gone at any moment.
@@ -379,7 +409,7 @@ final class FakeNic {
             Work work = all.next();
             if (work.qp == qp) {
                 all.remove();
-                free.addLast(work);
+                giveUp(work);
             }
         }
     }

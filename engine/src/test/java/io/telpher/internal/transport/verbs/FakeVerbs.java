@@ -130,6 +130,11 @@ public final class FakeVerbs extends FakeLibrary {
         port(device).ahead = 0;
     }
 
+    /// Lets a device carry so many bytes in a millisecond from now on, and goes on counting.
+    synchronized void quicken(String device, long bytes) {
+        port(device).bytesEachTick = bytes;
+    }
+
     /// @return bytes of one-sided transfers that a device has posted and carried since [#pace]
     synchronized long carried(String device) {
         return port(device).carried;
