@@ -109,7 +109,9 @@ class ConnectTest {
                     EndpointAddress.of("127.0.0.1", silent.getLocalPort(), SECRET);
             long start = System.nanoTime();
             assertThatThrownBy(() -> endpoint.connect(address, Duration.ofMillis(500)))
-                    .isInstanceOf(TelpherException.TimedOut.class);
+                    .isInstanceOf(TelpherException.TimedOut.class)
+                    .hasMessageContaining("127.0.0.1:" + silent.getLocalPort())
+                    .hasMessageContaining("receiving, after 0 of");
             assertThat(Duration.ofNanos(System.nanoTime() - start))
                     .isBetween(Duration.ofMillis(490), Duration.ofMillis(2500));
         }

@@ -7,6 +7,7 @@ import io.telpher.MemoryRegion;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
+import io.telpher.TransferOptions;
 import io.telpher.TransferState;
 import io.telpher.internal.transport.verbs.RdmaNode;
 import java.lang.foreign.Arena;
@@ -99,15 +100,23 @@ abstract class DeathContract extends MortalContract {
         return error == null ? outcome.error() : error;
     }
 
+    private static Transfer posted(Transfer prepared) {
+        prepared.post();
+        return prepared;
+    }
+
     @Test
     void nothingIsDoneAfterThePeerWasLost() {
         MemoryRegion source = region("source", Kind.TELPHER, 1000);
         RemoteMemory target = remote("target", Kind.TELPHER, 1000);
         here.write("source", 0, 1000, target).assertDone(1000);
         Transfer pending = connection().receive(1, source.all());
+        Transfer prepared =
+                connection().prepareWrite(source.all(), target, TransferOptions.DEFAULTS);
         process().kill();
         checkLost(Outcome.of(pending).error());
         for (int i = 0; i < 20; i++) {
+            checkLost(Outcome.failure(() -> posted(prepared)));
             checkLost(Outcome.failure(() -> connection().write(source.all(), target)));
             checkLost(Outcome.failure(() -> connection().read(source.all(), target)));
             checkLost(Outcome.failure(() -> connection().send(2, source.all())));
@@ -259,6 +268,26 @@ abstract class DeathContract extends MortalContract {
         checkLost(Outcome.of(receive).error());
         assertThat(ended).hasValue(1);
         assertThat(connection().peer().toString()).isNotEmpty();
+    }
+
+    /// Nothing of it, such as threads that go on while the JVM takes itself apart, harms its end.
+    @Test
+    void aProcessThatClosesNothingEndsWithItsOwnExitCode() {
+        Transfer receive = connection().receive(1, region("inbox", Kind.TELPHER, 10).all());
+        byte[] inbox = region("target", Kind.FOREIGN, 1 << 20).remote().toBytes();
+        peer.launch(
+                self -> {
+                    self.add("source", Kind.FOREIGN, 1 << 20);
+                    Transfer unended =
+                            self.connection().receive(2, self.region("source").slice(0, 10));
+                    for (int i = 0; i < 3; i++) {
+                        self.connection()
+                                .write(self.region("source").all(), RemoteMemory.ofBytes(inbox));
+                    }
+                    System.exit(unended.state().isTerminal() ? 1 : 7);
+                });
+        checkLost(Outcome.of(receive).error());
+        assertThat(process().awaitEnd()).isEqualTo(7);
     }
 
     @Test

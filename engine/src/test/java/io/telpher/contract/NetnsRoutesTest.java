@@ -54,6 +54,19 @@ class NetnsRoutesTest extends TwoHosts {
                 .contains("10.99.0.", "10.99.1.");
     }
 
+    @Test
+    void aMachineWithoutAnyCardUsesLoopback() {
+        assumeTrue(Namespaces.missing() == null, Namespaces.missing());
+        hosts = Namespaces.create("a");
+        a = PeerProcess.start(hosts.exec("a"));
+        b = PeerProcess.start(hosts.exec("a"));
+        connect(TCP);
+        checkSmallWrite();
+        String explained = a.run(self -> self.connection().explain());
+        assertThat(explained).contains("(lo)").doesNotContain("eth0");
+        assertThat(hosts.run("a", "ip", "-brief", "link").lines()).as("loopback only").hasSize(1);
+    }
+
     /// Two pairs of addresses could have eight lanes each.
     @Test
     void noMoreSocketsThanAllowed() {

@@ -195,6 +195,36 @@ abstract class WriteReadContract extends Contract {
     }
 
     @Test
+    void aRegionOfNothingHarmsNoOther() {
+        RemoteMemory around = remote("around", Kind.FOREIGN, 1000);
+        byte[] bytes =
+                peer.run(
+                        self ->
+                                self.keep(
+                                                "nothing",
+                                                self.endpoint()
+                                                        .register(
+                                                                self.segment("around")
+                                                                        .asSlice(500, 0)),
+                                                Participant.arena())
+                                        .remote()
+                                        .toBytes());
+        RemoteMemory nothing = RemoteMemory.ofBytes(bytes);
+        region("source", Kind.FOREIGN, 1000);
+        for (int round = 0; round < 3; round++) {
+            Outcome.of(connection().write(here.slice("source", 7, 0), nothing)).assertDone(0);
+            Outcome.of(connection().read(here.slice("source", 7, 0), nothing)).assertDone(0);
+            here.fill("source", 0, 1000, round);
+            here.write("source", 0, 1000, around).assertDone(1000);
+            peer.check("around", 0, 1000, round);
+            if (round == 1) {
+                peer.tell(self -> self.closeRegion("nothing"));
+                nothing = around.slice(500, 0);
+            }
+        }
+    }
+
+    @Test
     void nothingIsLegalAnywhere() {
         region("source", Kind.TELPHER, 4096);
         RemoteMemory target = remote("target", Kind.TELPHER, 4096);
