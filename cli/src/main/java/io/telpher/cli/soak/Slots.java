@@ -2,7 +2,6 @@ package io.telpher.cli.soak;
 
 import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 
-import io.telpher.CounterUpdate;
 import io.telpher.MemoryRegion;
 import io.telpher.RemoteMemory;
 import io.telpher.Transfer;
@@ -20,17 +19,6 @@ final class Slots {
     /// With so many slots out of use a new inbox is asked for.
     private static final int MANY_UNKNOWN = 3;
 
-    /// What comes after the bytes of a write.
-    private enum Tail {
-        NOTHING,
-        NOTE,
-        /// The slot's word.
-        ADD,
-        SET,
-        /// The word that all writes of this end share.
-        SHARED
-    }
-
     /// A transfer that is posted again and again.
     private record Prepared(Transfer transfer, Shape shape) {}
 
@@ -46,13 +34,12 @@ final class Slots {
     private final MemorySegment stream;
     private final MemorySegment image;
     private final Sight sight;
+    private final Words words;
     private Note.@Nullable Offer theirs;
     private Note.@Nullable Offer old;
     private @Nullable RemoteMemory promised;
     private long recycleAt;
     private long staleAt;
-    private long sharedDone;
-    private long sharedPosted;
 
     Slots(Conversation talk) {
         this.talk = talk;
@@ -69,6 +56,7 @@ final class Slots {
         stream = talk.arena.allocate(Layout.size(Layout.SLOTS - 1), 64);
         image = talk.arena.allocate(Layout.total(), 64);
         sight = new Sight(talk);
+        words = new Words(sight);
     }
 
     // --- rounds ---------------------------------------------------------------------------------
@@ -90,8 +78,7 @@ final class Slots {
         theirs = offer;
         recycleAt = 0;
         staleAt = 0;
-        sharedDone = 0;
-        sharedPosted = 0;
+        words.begin();
         for (Slot slot : slots) {
             slot.begin(offer.seed());
             prepared[slot.number] = null;
@@ -229,13 +216,6 @@ final class Slots {
                 });
     }
 
-    private Tail tail() {
-        int dice = talk.random.nextInt(100);
-        return dice < 60
-                ? Tail.NOTHING
-                : dice < 75 ? Tail.NOTE : dice < 83 ? Tail.ADD : dice < 91 ? Tail.SET : Tail.SHARED;
-    }
-
     private void write(Slot slot, Note.Offer offer) {
         long id = talk.nextId();
         Prepared again = talk.chance(50) ? prepared[slot.number] : null;
@@ -255,7 +235,7 @@ final class Slots {
                     text + " again",
                     Flight.Limit.SOON,
                     again.transfer,
-                    o -> wrote(slot, offer, id, far, Tail.NOTHING, 0, o));
+                    o -> wrote(slot, offer, id, far, Words.Tail.NOTHING, 0, o));
             return;
         }
         if (near.single() && far.single() && talk.chance(40)) {
@@ -271,12 +251,12 @@ final class Slots {
                     text + " token",
                     Flight.Limit.SOON,
                     token,
-                    o -> wrote(slot, offer, id, far, Tail.NOTHING, 0, o))) {
+                    o -> wrote(slot, offer, id, far, Words.Tail.NOTHING, 0, o))) {
                 notPosted(slot, offer, far);
             }
             return;
         }
-        Tail tail = tail();
+        Words.Tail tail = Words.Tail.draw(talk.random);
         boolean late = talk.chance(10);
         long value = talk.random.nextLong() | 1;
         TransferOptions options = options(slot, offer, id, far, tail, value);
@@ -292,7 +272,7 @@ final class Slots {
                                 far.of(offer.inbox(), slot.base),
                                 options);
         transfer.post();
-        if (!late && tail == Tail.NOTHING) {
+        if (!late && tail == Words.Tail.NOTHING) {
             prepared[slot.number] = new Prepared(transfer, shape);
         }
         talk.fly(
@@ -311,19 +291,12 @@ final class Slots {
     }
 
     private TransferOptions options(
-            Slot slot, Note.Offer offer, long id, Pieces far, Tail tail, long value) {
+            Slot slot, Note.Offer offer, long id, Pieces far, Words.Tail tail, long value) {
         TransferOptions options = talk.options();
-        RemoteMemory own = offer.inbox().slice(Layout.word(slot.number), Long.BYTES);
-        RemoteMemory shared = offer.inbox().slice(Layout.word(Layout.SLOTS), Long.BYTES);
         return switch (tail) {
             case NOTHING -> options;
             case NOTE -> options.withNotification(talk.note(id, slot, offer, far));
-            case ADD -> options.withCounter(CounterUpdate.add(own, value));
-            case SET -> options.withCounter(CounterUpdate.set(own, value));
-            case SHARED -> {
-                sharedPosted++;
-                yield options.withCounter(CounterUpdate.add(shared, 1));
-            }
+            case ADD, SET, SHARED -> options.withCounter(words.update(slot, offer, tail, value));
         };
     }
 
@@ -332,11 +305,11 @@ final class Slots {
             Note.Offer offer,
             long id,
             Pieces far,
-            Tail tail,
+            Words.Tail tail,
             long value,
             Outcome outcome) {
         slot.busy = false;
-        if (tail == Tail.NOTE) {
+        if (tail == Words.Tail.NOTE) {
             talk.noteEnded(id, outcome);
         }
         if (outcome.done()) {
@@ -357,15 +330,16 @@ final class Slots {
         }
         boolean answered = outcome.quiet() == io.telpher.RemoteQuiet.YES;
         if (outcome.done()) {
-            if (tail != Tail.NOTHING && tail != Tail.NOTE) {
-                checkWord(slot, offer, tail, value);
+            if (tail != Words.Tail.NOTHING && tail != Words.Tail.NOTE) {
+                words.check(slot, offer, tail, value);
             }
             sight.check(slot, offer, far.low(), far.high(), Slot.Expect.NEW);
-        } else if (!answered || tail == Tail.NOTE) {
+        } else if (!answered || tail == Words.Tail.NOTE) {
             slot.unknown = true;
         } else {
             boolean raised =
-                    (tail == Tail.ADD || tail == Tail.SET) && raised(slot, offer, tail, value);
+                    (tail == Words.Tail.ADD || tail == Words.Tail.SET)
+                            && words.raised(slot, offer, tail, value);
             // Its word is raised after its bytes.
             sight.check(
                     slot,
@@ -374,50 +348,6 @@ final class Slots {
                     far.high(),
                     raised ? Slot.Expect.NEW : Slot.Expect.EITHER);
         }
-    }
-
-    // --- words ----------------------------------------------------------------------------------
-
-    private static long after(Slot slot, Tail tail, long value) {
-        return tail == Tail.ADD ? slot.word + value : value;
-    }
-
-    private void checkWord(Slot slot, Note.Offer offer, Tail tail, long value) {
-        if (tail == Tail.SHARED) {
-            sharedDone++;
-        }
-        Long is = sight.word(offer, Layout.word(tail == Tail.SHARED ? Layout.SLOTS : slot.number));
-        if (is == null) {
-            return; // the bytes cannot be seen either, which is looked into there
-        }
-        if (tail == Tail.SHARED) {
-            if (is < sharedDone || is > sharedPosted) {
-                sight.doubt(
-                        "the shared word is %d after %d writes of %d that raise it were done"
-                                .formatted(is, sharedDone, sharedPosted));
-            }
-            return;
-        }
-        long expected = after(slot, tail, value);
-        slot.word = expected;
-        if (is != expected) {
-            sight.doubt("the word of slot %d is %x, not %x".formatted(slot.number, is, expected));
-        }
-    }
-
-    /// @return whether the word of a write that is not done was raised nevertheless
-    private boolean raised(Slot slot, Note.Offer offer, Tail tail, long value) {
-        Long is = sight.word(offer, Layout.word(slot.number));
-        if (is == null || is == slot.word) {
-            return false;
-        }
-        if (is != after(slot, tail, value)) {
-            sight.doubt(
-                    "the word of slot %d is %x, neither %x nor %x"
-                            .formatted(slot.number, is, slot.word, after(slot, tail, value)));
-        }
-        slot.word = is;
-        return true;
     }
 
     // --- reads ----------------------------------------------------------------------------------
