@@ -9,6 +9,7 @@ import java.util.HexFormat;
 /// does not.
 public final class EndpointAddress {
     private static final String PREFIX = "telpher1:";
+    private static final HexFormat HEX = HexFormat.of();
 
     private final byte[] bytes;
     private final AddressCodec.Address decoded;
@@ -78,7 +79,10 @@ public final class EndpointAddress {
     /// @return a form for people, without the secret
     @Override
     public String toString() {
-        return "endpoint %s %s"
-                .formatted(HexFormat.of().toHexDigits(decoded.incarnation()), decoded.locators());
+        long incarnation = decoded.incarnation();
+        return (incarnation == 0
+                        ? "endpoint at "
+                        : "endpoint " + HEX.toHexDigits(incarnation) + " ")
+                + decoded.locators();
     }
 }

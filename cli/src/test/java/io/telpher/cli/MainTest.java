@@ -57,7 +57,20 @@ class MainTest {
 
     @ParameterizedTest
     @ValueSource(
-            strings = {"", "bench", "soak", "doctor", "explain", "topo", "config", "completion"})
+            strings = {
+                "",
+                "bench",
+                "soak",
+                "doctor",
+                "explain",
+                "topo",
+                "config",
+                "completion",
+                "top",
+                "serve-metrics",
+                "rendezvous",
+                "fullmesh"
+            })
     void helpIsNoError(String command) {
         assertThat(run(command.isEmpty() ? new String[] {"help"} : new String[] {"help", command}))
                 .isZero();

@@ -322,6 +322,17 @@ class ChecksTest {
                                                 "29 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw",
                                         "/sys/fs/cgroup/cpu.max", "200000 100000")))
                 .containsExactly("info the quota of 2.00 cores covers every core that can be used");
+    }
+
+    @Test
+    void whatIsNotThereIsNotCalledGood() throws IOException {
+        assertThat(summaries(new KernelCheck(), Map.of()))
+                .containsExactly("info the kernel's version is not known");
+        assertThat(summaries(new OpenFilesCheck(), Map.of()))
+                .containsExactly("info the limit is not known");
+        assertThat(summaries(new CongestionCheck(), Map.of())).containsExactly("info not known");
+        assertThat(summaries(new HugePagesCheck(), Map.of()))
+                .containsExactly("info there are none; the option hugePages changes nothing");
         assertThat(summaries(new SocketBuffersCheck(), Map.of()))
                 .containsExactly("info the kernel's maxima are not known");
         assertThat(summaries(new MtuCheck(), Map.of()))

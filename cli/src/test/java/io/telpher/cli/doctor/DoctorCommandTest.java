@@ -92,12 +92,16 @@ class DoctorCommandTest {
                 options()
                         .withInterfaces(List.of("127.0.0.1"))
                         .withSecret(SECRET.get("TELPHER_SECRET").getBytes(UTF_8));
+        String where;
         try (Endpoint endpoint = Endpoint.open(known)) {
-            Tool.Output explained = telpher(SECRET, "explain", "127.0.0.1:" + endpoint.port());
+            where = "127.0.0.1:" + endpoint.port();
+            Tool.Output explained = telpher(SECRET, "explain", where);
             assertThat(explained.exitCode()).as(explained.error()).isZero();
-            assertThat(explained.text())
-                    .contains("(tcp ", "in use", "127.0.0.1:" + endpoint.port());
+            assertThat(explained.text()).contains("(tcp ", "in use", where);
         }
+        Tool.Output gone = telpher(SECRET, "explain", where);
+        assertThat(gone.exitCode()).isEqualTo(1);
+        assertThat(gone.text()).startsWith("no connection with endpoint at [" + where + "]");
     }
 
     @Test
