@@ -297,6 +297,7 @@ abstract class AccessContract extends Contract {
                 peer.tell(self -> self.closeRegion(name));
             }
         }
+        assertThat(fresh).as("a region with the index of the one that was closed").isNotNull();
         checkStillWorks(good);
     }
 

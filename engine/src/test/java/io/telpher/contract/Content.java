@@ -65,6 +65,18 @@ final class Content {
         }
     }
 
+    /// Checks that every byte of a range has one of two values.
+    static void checkEither(MemorySegment memory, long offset, long length, byte one, byte other) {
+        for (long done = 0; done < length; done++) {
+            byte value = memory.get(Bytes.BYTE, offset + done);
+            if (value != one && value != other) {
+                throw new AssertionError(
+                        "byte %d is %02x, neither %02x nor %02x"
+                                .formatted(done, value, one, other));
+            }
+        }
+    }
+
     /// Checks that every byte of a range has one value.
     static void checkAll(MemorySegment memory, long offset, long length, byte value) {
         long[] chunk = new long[WORDS];

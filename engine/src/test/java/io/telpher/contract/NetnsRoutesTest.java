@@ -33,7 +33,7 @@ class NetnsRoutesTest extends TwoHosts {
     ///
     /// @param least of 100 bytes how many the first link carries at least
     @ParameterizedTest
-    @CsvSource({"1gbit, 1gbit, 20, 80", "400mbit, 800mbit, 15, 50"})
+    @CsvSource({"1gbit, 1gbit, 20, 80", "400mbit, 800mbit, 15, 43"})
     void stripingUsesBothLinks(String one, String other, int least, int most) {
         prepareTwoLinks();
         limit(one, other);

@@ -4,21 +4,28 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.telpher.MemoryRegion;
+import io.telpher.MemorySlice;
 import io.telpher.RemoteMemory;
 import io.telpher.Transfer;
+import io.telpher.TransferOptions;
+import io.telpher.TransferState;
 import io.telpher.internal.transport.verbs.RdmaNode;
+import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /// Writes and reads of one range.
 abstract class WriteReadContract extends Contract {
     private static final int MIB = 1 << 20;
+    private static final byte OURS = 0x77;
 
     /// Around every limit that an implementation could have.
     static final int[] SIZES = sizes();
@@ -255,6 +262,45 @@ abstract class WriteReadContract extends Contract {
         here.fill("source", 0, 10_000, 4);
         here.write("source", 0, 10_000, RemoteMemory.ofBytes(again)).assertDone(10_000);
         peer.check("second", 0, 10_000, 4);
+    }
+
+    /// Where this side copies by itself the posting thread does, and another one cancels: the copy
+    /// ends between two slices. However the bytes travel, none moves after the end.
+    @ParameterizedTest(name = "read: {0}")
+    @ValueSource(booleans = {false, true})
+    void aLongCopyIsStoppedInTheMiddle(boolean read) throws InterruptedException {
+        int size = 32 * MIB;
+        MemorySegment local = region("local", Kind.TELPHER, size).segment();
+        RemoteMemory remote = remote("remote", Kind.TELPHER, size);
+        MemorySlice all = here.slice("local", 0, size);
+        Transfer transfer =
+                read
+                        ? connection().prepareRead(all, remote, TransferOptions.DEFAULTS)
+                        : connection().prepareWrite(all, remote, TransferOptions.DEFAULTS);
+        transfer.post(); // which also opens what has to be opened once
+        Outcome.of(transfer).assertDone(size);
+        int stopped = 0;
+        for (int round = 0; round < 200 && stopped < 2; round++) {
+            byte before = (byte) (2 * (round % 20));
+            byte after = (byte) (before + 1);
+            local.fill(read ? before : after);
+            peer.tell(self -> self.segment("remote").fill(read ? after : before));
+            Thread poster = Thread.ofPlatform().start(transfer::post);
+            LockSupport.parkNanos(random.nextInt(5_000_000));
+            transfer.cancel();
+            poster.join();
+            TransferState state = Outcome.of(transfer).state();
+            local.fill(OURS);
+            assertThat(state).isIn(TransferState.DONE, TransferState.CANCELLED);
+            stopped += state == TransferState.CANCELLED ? 1 : 0;
+            sleep(5);
+            Content.checkAll(local, 0, size, OURS);
+            peer.tell(
+                    self ->
+                            Content.checkEither(
+                                    self.segment("remote"), 0, size, read ? after : before, after));
+        }
+        assertThat(stopped).as("copies that were stopped").isPositive();
     }
 
     @Test
