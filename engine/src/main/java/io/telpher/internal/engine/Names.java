@@ -51,7 +51,7 @@ final class Names {
         }
         Operation posted = op;
         connection.afterwards();
-        connection.endpoint().progress().keepTime();
+        connection.endpoint().progress().keepTime(connection);
         try {
             connection.waiters.waitFor(() -> posted.state() == Operation.ENDED, Long.MAX_VALUE);
         } catch (TelpherException interrupted) {

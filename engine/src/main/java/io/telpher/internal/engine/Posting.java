@@ -332,7 +332,7 @@ final class Posting {
         if (viaWindow) {
             oneSided.carryOut(op);
         }
-        connection.endpoint().progress().keepTime();
+        connection.endpoint().progress().keepTime(connection);
         if (op.waits) {
             connection.endpoint().progress().takeOver(connection); // nobody may be polling soon
         }

@@ -40,14 +40,11 @@ final class Progress implements Runnable {
     /// thread sleeps between its looks.
     private static final long STREAM_SPIN_NANOS = 1_000_000;
 
-    private static final int TICK_MILLIS = 50;
-    private static final int SLOW_TICK_MILLIS = 1000;
+    static final int TICK_MILLIS = 50;
+    static final int SLOW_TICK_MILLIS = 1000;
 
     /// Slow ticks write the page each time, quick ones about as often.
     private static final long PAGE_NANOS = 900_000_000L;
-
-    /// So many quick ticks without operations in flight, and the ticks become slow.
-    private static final int QUIET_TICKS = 20;
 
     /// After something was thrown: what is thrown again and again must not cost a processor.
     private static final long REST_NANOS = 10_000_000;
@@ -73,11 +70,7 @@ final class Progress implements Runnable {
     private int users;
     private volatile boolean stopped;
 
-    /// The thread sleeps long: who posts something with a deadline must wake it.
-    private volatile boolean slow;
-
     private volatile boolean rung;
-    private int quietTicks;
     private long nextTick;
     private long nextLook;
     private long nextPage;
@@ -210,9 +203,10 @@ final class Progress implements Runnable {
     }
 
     /// An operation with a deadline was posted.
-    void keepTime() {
-        if (slow) {
-            slow = false;
+    void keepTime(ConnectionCore connection) {
+        Watch watch = connection.watch;
+        if (watch.slow) {
+            watch.slow = false;
             ring();
         }
     }
@@ -272,7 +266,6 @@ final class Progress implements Runnable {
                 // It has stopped ringing before this is cleared: who rings in between is in the
                 // queues that are looked at next.
                 rung = false;
-                quietTicks = 0;
                 nextTick = Math.min(nextTick, platform.nanoTime() + TICK_MILLIS * 1_000_000L);
                 continue;
             }
@@ -342,6 +335,7 @@ final class Progress implements Runnable {
             next = watch.nextAsked;
             watch.nextAsked = null;
             watch.asked.set(false); // from here on it may be linked again
+            watch.hurry();
             if (watch.connection.isOver()) {
                 active.remove(watch);
                 leased.remove(watch);
@@ -471,29 +465,32 @@ final class Progress implements Runnable {
     }
 
     private void tick(long now) {
-        boolean any = false;
+        long next = now + SLOW_TICK_MILLIS * 1_000_000L;
         for (ConnectionCore connection : connections) {
-            try {
-                any |= connection.tick(now);
-                if (connection.watch.condition == Watch.Condition.ARMED && !connection.isOver()) {
-                    // Should a wake-up ever get lost, then only until now.
-                    int frames = connection.turn();
-                    assert frames >= 0;
-                }
-            } catch (Throwable e) {
-                failed(connection, e);
+            Watch watch = connection.watch;
+            if (watch.isDue(now)) {
+                watch.ticked(now, look(connection, now));
             }
+            next = Math.min(next, watch.nextLook);
         }
         publish(now);
         Events.prepare();
-        quietTicks = any ? 0 : quietTicks + 1;
-        boolean slowly = quietTicks >= QUIET_TICKS;
-        // What is posted after this is announced by a ring; what was posted before it, and after
-        // the look, is found by one more quick tick.
-        boolean longer = slowly && slow;
-        if (slow != slowly) {
-            slow = slowly;
+        nextTick = next;
+    }
+
+    /// @return whether operations are in flight
+    private static boolean look(ConnectionCore connection, long now) {
+        try {
+            boolean busy = connection.tick(now);
+            if (connection.watch.condition == Watch.Condition.ARMED && !connection.isOver()) {
+                // Should a wake-up ever get lost, then only until now.
+                int frames = connection.turn();
+                assert frames >= 0;
+            }
+            return busy;
+        } catch (Throwable e) {
+            failed(connection, e);
+            return true;
         }
-        nextTick = now + (longer ? SLOW_TICK_MILLIS : TICK_MILLIS) * 1_000_000L;
     }
 }

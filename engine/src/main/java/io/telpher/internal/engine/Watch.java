@@ -6,6 +6,12 @@ import org.jspecify.annotations.Nullable;
 /// The progress thread's view of one connection, and the parking of its lanes. Belongs to that
 /// thread; others read the condition and set `asked`.
 final class Watch {
+    /// So many quick ticks without operations in flight, and they become slow.
+    private static final int QUIET_TICKS = 20;
+
+    private static final long QUICK_NANOS = Progress.TICK_MILLIS * 1_000_000L;
+    private static final long SLOW_NANOS = Progress.SLOW_TICK_MILLIS * 1_000_000L;
+
     enum Condition {
         ACTIVE,
         ARMED,
@@ -29,8 +35,45 @@ final class Watch {
 
     long quietSince;
 
+    /// It is looked at once a second: who posts something with a deadline must say so.
+    volatile boolean slow;
+
+    /// Ticks in a row that have found no operation in flight.
+    private int quietTicks;
+
+    /// When it is looked at again.
+    long nextLook;
+
     Watch(ConnectionCore connection) {
         this.connection = connection;
+    }
+
+    /// Has it looked at often again.
+    void hurry() {
+        quietTicks = 0;
+        slow = false;
+    }
+
+    /// Whether a tick looks at it. Half of the time early is in time, so that those that are slow
+    /// come to be looked at in the same tick.
+    boolean isDue(long now) {
+        return !slow || nextLook - now <= SLOW_NANOS / 2 || connection.isOver();
+    }
+
+    /// A tick has looked at the connection.
+    ///
+    /// @param busy whether operations are in flight
+    void ticked(long now, boolean busy) {
+        boolean asked = quietTicks >= QUIET_TICKS && !slow; // somebody has posted since
+        quietTicks = busy || asked ? 0 : quietTicks + 1;
+        boolean slowly = quietTicks >= QUIET_TICKS;
+        // What is posted after this is announced by a ring; what was posted before it, and after
+        // the look, is found by one more quick tick.
+        boolean longer = slowly && slow;
+        if (slow != slowly) {
+            slow = slowly;
+        }
+        nextLook = now + (longer ? SLOW_NANOS : QUICK_NANOS);
     }
 
     /// Parks all lanes.
