@@ -10,6 +10,7 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -44,6 +45,10 @@ final class RankChild {
     long[] stat = new long[6];
 
     long heardAt = Clock.OWN.now();
+
+    /// Null once it has said something.
+    @Nullable Starting starting = new Starting(heardAt);
+
     long continueAt = NOT_STOPPED;
     boolean killed;
     boolean finished;
@@ -97,6 +102,11 @@ final class RankChild {
 
     void tell(String line) {
         in.println(line);
+    }
+
+    /// @return what it has used of a processor, in ns
+    long used() {
+        return process.info().totalCpuDuration().orElse(Duration.ZERO).toNanos();
     }
 
     long pid() {

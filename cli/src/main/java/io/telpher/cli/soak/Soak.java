@@ -24,7 +24,7 @@ import org.jspecify.annotations.Nullable;
 final class Soak {
     private static final long SECOND = 1_000_000_000L;
 
-    /// A rank that says nothing for so long hangs.
+    /// A rank that says nothing for so long hangs, unless it is [Starting].
     private static final long SILENCE = 60 * SECOND;
 
     private static final long FINISH = 180 * SECOND;
@@ -173,6 +173,7 @@ final class Soak {
         RankChild from = line.from();
         String text = line.text();
         from.heardAt = Clock.OWN.now();
+        from.starting = null;
         if (text == null) {
             ended(from);
             return;
@@ -249,6 +250,12 @@ final class Soak {
         if (rank.isStopped() || rank.killed || rank.finished || now - rank.heardAt < SILENCE) {
             return;
         }
+        Starting starting = rank.starting;
+        if (starting != null && starting.goesOn(now, rank.used())) {
+            rank.heardAt = now;
+            log("rank %d %s".formatted(rank.number, starting.text(now)));
+            return;
+        }
         rank.dump();
         long until = now + 3 * SECOND;
         while (Clock.OWN.now() < until) {
@@ -258,8 +265,10 @@ final class Soak {
             }
         }
         throw new SoakFailure(
-                "rank %d says nothing any more; its stacks are in driver.events"
-                        .formatted(rank.number));
+                "rank %d %s; its stacks are in driver.events"
+                        .formatted(
+                                rank.number,
+                                starting == null ? "says nothing any more" : starting.text(now)));
     }
 
     // --- faults ---------------------------------------------------------------------------------
