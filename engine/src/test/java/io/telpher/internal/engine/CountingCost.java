@@ -14,8 +14,9 @@ import java.lang.classfile.CodeTransform;
 import java.lang.classfile.Opcode;
 import java.lang.classfile.instruction.FieldInstruction;
 import java.lang.reflect.Constructor;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -26,16 +27,17 @@ import java.util.function.LongUnaryOperator;
 /// What counting costs a write of 8 bytes, the quickest operation there is, while nobody reads the
 /// counters. Not a test: `docs/operations.md` has the figures.
 ///
-/// One JVM loads the engine several times. In every other copy the instructions that store into a
-/// counter are replaced by ones that drop the value; the compiler then removes what led to it. The
-/// copies run the same loop in turn, so that the machine's moods meet all of them; several of each
-/// kind, since two compilations of the same code differ too. One argument: the path. It ends with
-/// an error unless the one kind counts every write, and the other none.
+/// Each JVM loads the engine twice. In the other copy the instructions that store into a counter
+/// are replaced by ones that drop the value; the compiler then removes what led to it. The copies
+/// run the same loop in turn, so that the machine's moods meet both. Two compilations of the same
+/// code differ by more than counting costs, so there are many such JVMs, one after the other; every
+/// second one loads the copies the other way round. One argument: the path. It ends with an error
+/// unless the one copy counts every write, and the other none.
 final class CountingCost {
-    private static final int COPIES = 5;
-    private static final int ROUNDS = 25;
-    private static final int WARM_UP = 20;
-    private static final long ROUND_NANOS = 50_000_000L;
+    private static final int PAIRS = 40;
+    private static final int ROUNDS = 21;
+    private static final int WARM_UP = 15;
+    private static final long ROUND_NANOS = 20_000_000L;
     private static final int BYTES = 8;
     private static final Duration LIMIT = Duration.ofSeconds(30);
 
@@ -54,56 +56,83 @@ final class CountingCost {
     private CountingCost() {}
 
     public static void main(String[] arguments) throws Exception {
-        String path = arguments.length == 1 ? arguments[0] : "";
+        String path = arguments.length > 0 ? arguments[0] : "";
         if (!List.of("self", "mapped").contains(path)) {
             throw new IllegalArgumentException("one of self, mapped");
         }
-        List<LongUnaryOperator> counting = new ArrayList<>();
-        List<LongUnaryOperator> not = new ArrayList<>();
-        for (int i = 0; i < COPIES; i++) {
-            counting.add(row(true, path));
-            not.add(row(false, path));
+        if (arguments.length > 1) {
+            pair(path, Boolean.parseBoolean(arguments[1]));
+            return;
         }
+        double[] with = new double[PAIRS];
+        double[] without = new double[PAIRS];
+        double[] costs = new double[PAIRS];
+        for (int i = 0; i < PAIRS; i++) {
+            String[] nanos = inOwnJvm(path, i % 2 == 0).split(" ");
+            with[i] = Double.parseDouble(nanos[0]);
+            without[i] = Double.parseDouble(nanos[1]);
+            costs[i] = with[i] - without[i];
+        }
+        System.out.printf(
+                "%s, %d JVMs, median (quartiles): with %s ns, without %s ns, counting %s ns,"
+                        + " %.2f %%%n",
+                path,
+                PAIRS,
+                text(with),
+                text(without),
+                text(costs),
+                quantile(costs, 0.5) / quantile(without, 0.5) * 100);
+    }
+
+    private static String inOwnJvm(String path, boolean countingFirst) throws Exception {
+        Process jvm =
+                new ProcessBuilder(
+                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                                "--enable-native-access=ALL-UNNAMED",
+                                "-cp",
+                                System.getProperty("java.class.path"),
+                                CountingCost.class.getName(),
+                                path,
+                                "" + countingFirst)
+                        .redirectError(ProcessBuilder.Redirect.INHERIT)
+                        .start();
+        String said = new String(jvm.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        if (jvm.waitFor() != 0) {
+            throw new AssertionError("a JVM ended with " + jvm.exitValue());
+        }
+        return said.strip();
+    }
+
+    /// Prints how many nanoseconds a write takes with counters and without, in the quickest round
+    /// of each: whatever disturbs a round makes it longer.
+    private static void pair(String path, boolean countingFirst) throws Exception {
+        LongUnaryOperator[] rows = new LongUnaryOperator[2];
+        double[] quickest = {Double.MAX_VALUE, Double.MAX_VALUE};
+        rows[0] = row(countingFirst, path);
+        rows[1] = row(!countingFirst, path);
         long times = 1000;
-        while (counting.getFirst().applyAsLong(times) < ROUND_NANOS) {
+        while (rows[0].applyAsLong(times) < ROUND_NANOS) {
             times *= 2;
         }
-        double[][] with = new double[COPIES][ROUNDS];
-        double[][] without = new double[COPIES][ROUNDS];
         for (int round = -WARM_UP; round < ROUNDS; round++) {
-            for (int i = 0; i < COPIES; i++) {
-                double one = counting.get(i).applyAsLong(times) / (double) times;
-                double other = not.get(i).applyAsLong(times) / (double) times;
+            for (int i = 0; i < 2; i++) {
+                double nanos = rows[i].applyAsLong(times) / (double) times;
                 if (round >= 0) {
-                    with[i][round] = one;
-                    without[i][round] = other;
+                    quickest[i] = Math.min(quickest[i], nanos);
                 }
             }
         }
-        double[] medianWith = Arrays.stream(with).mapToDouble(CountingCost::median).toArray();
-        double[] medianWithout = Arrays.stream(without).mapToDouble(CountingCost::median).toArray();
-        double a = median(medianWith);
-        double b = median(medianWithout);
-        System.out.printf(
-                "%s: with %s%n  without %s%n", path, text(medianWith), text(medianWithout));
-        System.out.printf("  counting: %.2f ns, %.2f %%%n", a - b, (a - b) / b * 100);
+        System.out.println(quickest[countingFirst ? 0 : 1] + " " + quickest[countingFirst ? 1 : 0]);
         System.exit(0); // the engines' threads are daemons, their endpoints go with the process
     }
 
-    private static double median(double[] values) {
-        return Arrays.stream(values).sorted().skip(values.length / 2).findFirst().orElseThrow();
+    private static double quantile(double[] values, double part) {
+        return Arrays.stream(values).sorted().toArray()[(int) (values.length * part)];
     }
 
-    private static String text(double[] medians) {
-        return "%.2f ns (%s)"
-                .formatted(
-                        median(medians),
-                        String.join(
-                                " ",
-                                Arrays.stream(medians)
-                                        .sorted()
-                                        .mapToObj("%.2f"::formatted)
-                                        .toList()));
+    private static String text(double[] values) {
+        return "%.2f (%.2f to %.2f)"
+                .formatted(quantile(values, 0.5), quantile(values, 0.25), quantile(values, 0.75));
     }
 
     private static LongUnaryOperator row(boolean counting, String path) throws Exception {
