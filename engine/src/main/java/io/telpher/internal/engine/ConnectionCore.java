@@ -302,7 +302,7 @@ final class ConnectionCore {
 
     /// Sends and settles. A thread that waits comes here all the time: most turns find nothing and
     /// must cost little.
-    private void settle(int frames) {
+    void settle(int frames) {
         long stamp = outbound.stamp();
         if (frames > 0 || stamp != settledStamp || (++idleTurns & 7) == 0 || isDue()) {
             settledStamp = stamp;

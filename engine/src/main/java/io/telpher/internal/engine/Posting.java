@@ -336,7 +336,7 @@ final class Posting {
         if (op.waits) {
             connection.endpoint().progress().takeOver(connection); // nobody may be polling soon
         }
-        connection.afterwards();
+        connection.settle(0);
     }
 
     private boolean foreign(Operation op) {

@@ -5,12 +5,25 @@ import io.telpher.internal.observe.Log;
 import io.telpher.spi.LocalRegion;
 import io.telpher.spi.WorkQueue;
 import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /// One source's work, on whichever [NicQueue] it was posted to. Everything but the calls of
 /// [WorkQueue.Work] is guarded by that queue.
 final class NicWork implements WorkQueue.Work {
+    private static final VarHandle CARRIER;
+
+    static {
+        try {
+            CARRIER =
+                    MethodHandles.lookup().findVarHandle(NicWork.class, "carrier", NicQueue.class);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
+
     private final NicQueue small;
     private final NicQueue bulk;
     private final Registrations registered;
@@ -110,7 +123,7 @@ final class NicWork implements WorkQueue.Work {
 
     /// It has ended: holds on to no memory.
     void finish() {
-        carrier = null;
+        CARRIER.setRelease(this, null); // no fence: who still sees the queue looks again there
         window = null;
         keys = null;
         memory = MemorySegment.NULL;
