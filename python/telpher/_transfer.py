@@ -354,7 +354,7 @@ def post_all(transfers: Iterable[PreparedTransfer]) -> None:
             begun.append((transfer, transfer._begin()))
         words = (ctypes.c_int64 * len(begun))(*[transfer._handle for transfer in every])
         if begun:
-            calls.postAll(_table.PAIR.pack(len(begun), ctypes.addressof(words)))
+            _table.checked(calls.postAll(_table.PAIR.pack(len(begun), ctypes.addressof(words))))
     except BaseException as e:
         first = e
     # The call writes over every handle, and no handle looks like what it writes: so it is known even after Ctrl-C what has been posted.

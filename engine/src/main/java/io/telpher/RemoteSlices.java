@@ -70,7 +70,7 @@ public final class RemoteSlices {
     }
 
     /// @return the one of [#regions()] that a piece lies in; [#offset] and [#length] say where
-    public RemoteMemory memory(int piece) {
+    public RemoteMemory region(int piece) {
         return pieces.region(piece);
     }
 

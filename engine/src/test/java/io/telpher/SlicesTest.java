@@ -36,8 +36,8 @@ class SlicesTest {
             long start = 0;
             for (int i = 0; i < count; i++) {
                 RemoteMemory piece = list.get(i);
-                assertThat(slices.memory(i).life()).as(as).isEqualTo(piece.life());
-                assertThat(slices.regions()).as(as).contains(slices.memory(i));
+                assertThat(slices.region(i).life()).as(as).isEqualTo(piece.life());
+                assertThat(slices.regions()).as(as).contains(slices.region(i));
                 assertThat(slices.offset(i)).as(as).isEqualTo(piece.offset());
                 assertThat(slices.length(i)).as(as).isEqualTo(piece.length());
                 assertThat(slices.start(i)).as(as).isEqualTo(start);
@@ -63,8 +63,8 @@ class SlicesTest {
         RemoteSlices slices =
                 RemoteSlices.of(one.slice(5, 1), two.slice(0, 1), one.slice(9, 1), two.slice(3, 1));
         assertThat(slices.regions()).containsExactly(one.slice(5, 1), two.slice(0, 1));
-        assertThat(slices.memory(2)).isSameAs(slices.memory(0));
-        assertThat(slices.memory(3)).isSameAs(slices.memory(1));
+        assertThat(slices.region(2)).isSameAs(slices.region(0));
+        assertThat(slices.region(3)).isSameAs(slices.region(1));
     }
 
     @Test

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.telpher.Access;
 import io.telpher.CounterUpdate;
 import io.telpher.MemoryRegion;
+import io.telpher.MemorySlice;
 import io.telpher.MemorySlices;
 import io.telpher.RemoteMemory;
 import io.telpher.RemoteSlices;
@@ -319,6 +320,16 @@ abstract class AccessContract extends Contract {
                 .isNotInstanceOf(TelpherException.TimedOut.class)
                 .hasMessageMatching("(?s).+");
         checkRefused(other, TelpherException.StaleRegion.class);
+        MemorySlice local = here.slice("local", 0, 100);
+        TelpherException error =
+                Outcome.failure(
+                        () ->
+                                connection()
+                                        .write(
+                                                MemorySlices.of(local, local),
+                                                RemoteSlices.of(good.slice(0, 100), other),
+                                                TransferOptions.DEFAULTS));
+        assertThat(error).as("among others").isInstanceOf(TelpherException.StaleRegion.class);
         checkUntouched("good");
         checkStillWorks(good);
     }

@@ -100,13 +100,13 @@ final class TransferCalls {
                     case 0 -> {
                         RemoteSlices remote = remote(request);
                         yield single(local, remote)
-                                ? connection.prepareWrite(first(local), remote.memory(0), options)
+                                ? connection.prepareWrite(first(local), remote.region(0), options)
                                 : connection.prepareWrite(local, remote, options);
                     }
                     case 1 -> {
                         RemoteSlices remote = remote(request);
                         yield single(local, remote)
-                                ? connection.prepareRead(first(local), remote.memory(0), options)
+                                ? connection.prepareRead(first(local), remote.region(0), options)
                                 : connection.prepareRead(local, remote, options);
                     }
                     case 2 -> connection.prepareSend(tag, local, options);
@@ -212,12 +212,17 @@ final class TransferCalls {
             first = t;
         }
         int next = 0;
+        boolean told = false;
         for (long place = handles; place < end; place += Long.BYTES) {
             if (at(place, 0) > 0) { // still a handle
-                Request.put(place, 0, postedAs(posted.get(next++), first));
+                Transfer transfer = posted.get(next++);
+                told |= transfer.state() == TransferState.IDLE;
+                Request.put(place, 0, postedAs(transfer, first));
             }
         }
-        return 0;
+        // One that was posted before shows its old end, or is pending for ever: the call has to
+        // tell.
+        return first == null || told ? 0 : Bridge.failed(first);
     }
 
     /// @param failure what kept some of its list from being posted, or null

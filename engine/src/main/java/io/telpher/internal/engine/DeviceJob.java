@@ -104,6 +104,7 @@ final class DeviceJob extends DeviceQueues.Job {
             window.leave();
         }
         joined.clear();
+        walk.clear();
     }
 
     @Override

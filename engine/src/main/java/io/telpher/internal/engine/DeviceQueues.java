@@ -112,12 +112,6 @@ final class DeviceQueues {
         underWay.incrementAndGet();
     }
 
-    /// It was not given to the queue after all.
-    void withdrawn() {
-        underWay.decrementAndGet();
-        polled.decrementAndGet();
-    }
-
     /// A list has been posted: what was held back of it begins.
     void letGo() {
         for (CopyQueue queue : queues) {

@@ -322,7 +322,7 @@ final class Direct {
     private int lookAtEmpty(Operation op, RemoteSlices remote) {
         boolean read = op.kind == Operation.Kind.READ;
         for (int i = 0; i < remote.count(); i++) {
-            Window window = remote.length(i) == 0 ? window(remote.memory(i)) : null;
+            Window window = remote.length(i) == 0 ? window(remote.region(i)) : null;
             if (window == null) {
                 continue;
             }

@@ -55,7 +55,7 @@ final class Encoder {
             if (rest < limit && rest < LARGE_PIECE) {
                 return writePieces(op, pieces, s, at, limit, piece, inside);
             }
-            memory = pieces.memory(piece);
+            memory = pieces.region(piece);
             offset = pieces.offset(piece) + inside;
             n = Math.min(n, rest);
         }
@@ -88,7 +88,7 @@ final class Encoder {
             long limit,
             int first,
             long inside) {
-        RemoteMemory memory = pieces.memory(first);
+        RemoteMemory memory = pieces.region(first);
         MemorySegment staging = s.staging(arena);
         int room = s.stagingBytes();
         int table;
@@ -115,7 +115,7 @@ final class Encoder {
             long skip = inside;
             for (int i = first; i < pieces.count() && count < MAX_PIECES && n < limit; i++) {
                 long length = Math.min(pieces.length(i) - skip, limit - n);
-                if (pieces.memory(i) != memory || n + length + (count + 1L) * Frame.PIECE > room) {
+                if (pieces.region(i) != memory || n + length + (count + 1L) * Frame.PIECE > room) {
                     break;
                 }
                 n += length;
@@ -160,7 +160,7 @@ final class Encoder {
             if (rest < n && rest < LARGE_PIECE) {
                 return readPieces(op, pieces, s, at, n, piece, inside);
             }
-            memory = pieces.memory(piece);
+            memory = pieces.region(piece);
             offset = pieces.offset(piece) + inside;
             n = Math.min(n, rest);
         }
@@ -181,14 +181,14 @@ final class Encoder {
             long limit,
             int first,
             long inside) {
-        RemoteMemory memory = pieces.memory(first);
+        RemoteMemory memory = pieces.region(first);
         MemorySegment staging = s.staging(arena);
         int most = Math.min(READ_PIECES, s.stagingBytes() / Frame.PIECE);
         long n = 0;
         int count = 0;
         long skip = inside;
         for (int i = first; i < pieces.count() && count < most && n < limit; i++) {
-            if (pieces.memory(i) != memory) {
+            if (pieces.region(i) != memory) {
                 break;
             }
             long length = Math.min(pieces.length(i) - skip, limit - n);

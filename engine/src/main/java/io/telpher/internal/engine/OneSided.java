@@ -382,7 +382,7 @@ final class OneSided {
     }
 
     static @Nullable RemoteMemory firstRemote(Operation op) {
-        return op.remotePieces != null ? op.remotePieces.memory(0) : op.remote;
+        return op.remotePieces != null ? op.remotePieces.region(0) : op.remote;
     }
 
     /// A send met a receive whose memory this side may reach: whoever gets to [#store] stores

@@ -435,6 +435,7 @@ final class Operation implements Window.Guard {
         remote = null;
         remotePieces = null;
         regions.clear();
+        walk.clear();
         counter = null;
         noteLength = -1;
         if (note.length > 4096) {

@@ -45,6 +45,13 @@ final class PieceWalk {
         bytes = 0;
     }
 
+    /// Forgets the operation and its regions.
+    void clear() {
+        op = null;
+        region = null;
+        memory = null;
+    }
+
     /// Goes to the next copy; empty pieces are passed over.
     ///
     /// @return false at the end
@@ -60,7 +67,7 @@ final class PieceWalk {
                 memory = of.remote;
                 remoteOffset = memory == null ? 0 : memory.offset() + of.remoteOffset + at;
             } else {
-                memory = remote.memory(remotePiece);
+                memory = remote.region(remotePiece);
                 remoteOffset = remote.offset(remotePiece) + remoteInside;
                 n = Math.min(n, remote.length(remotePiece) - remoteInside);
             }

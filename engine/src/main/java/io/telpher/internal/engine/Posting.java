@@ -234,7 +234,7 @@ final class Posting {
     String pathOf(TransferImpl transfer) {
         RemoteMemory remote = transfer.remote;
         RemoteSlices pieces = transfer.remotePieces;
-        return oneSided.pathTo(remote != null || pieces == null ? remote : pieces.memory(0));
+        return oneSided.pathTo(remote != null || pieces == null ? remote : pieces.region(0));
     }
 
     // --- any operation --------------------------------------------------------------------------
@@ -341,9 +341,21 @@ final class Posting {
 
     private boolean foreign(Operation op) {
         RemoteMemory memory = op.remote;
-        if (memory == null && op.remotePieces != null) {
-            memory = op.remotePieces.memory(0);
+        if (memory != null) {
+            return isForeign(memory);
         }
-        return memory != null && memory.incarnation() != connection.peerAddress().incarnation();
+        RemoteSlices pieces = op.remotePieces;
+        if (pieces != null) {
+            for (int i = 0; i < pieces.regions().size(); i++) {
+                if (isForeign(pieces.regions().get(i))) {
+                    return true;
+                }
+            }
+        }
+        return false;
+    }
+
+    private boolean isForeign(RemoteMemory memory) {
+        return memory.incarnation() != connection.peerAddress().incarnation();
     }
 }

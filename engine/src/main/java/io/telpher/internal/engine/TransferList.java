@@ -13,13 +13,15 @@ public final class TransferList {
     /// See [Transfer#postAll(List)].
     public static void post(List<? extends Transfer> transfers) {
         int count = transfers.size();
+        int reached = 0;
         Throwable first = null;
         try {
-            for (int i = 0; i < count; i++) {
-                first = post(transfers.get(i), count > 1, first);
+            while (reached < count) {
+                Transfer next = transfers.get(reached++);
+                first = post(next, count > 1, first);
             }
         } finally {
-            letGo(transfers, count);
+            letGo(transfers, reached);
         }
         if (first instanceof Error e) {
             throw e;
