@@ -63,7 +63,7 @@ final class Figures {
         if (options.markdown() != null) {
             Markdown.Part.FIGURES.write(
                     options.markdown(),
-                    Markdown.figures(values),
+                    Markdown.figures(values, options.rounds()),
                     options.rounds(),
                     disturbance.share());
         }

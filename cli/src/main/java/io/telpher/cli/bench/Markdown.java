@@ -70,14 +70,14 @@ final class Markdown {
                         Spread.percent(others));
     }
 
-    static String figures(Map<Figure, List<Double>> values) {
+    static String figures(Map<Figure, List<Double>> values, int rounds) {
         StringBuilder text = new StringBuilder();
         text.append("| what | bar | aim | measured | |\n|---|---|---|---|---|\n");
         values.forEach(
                 (figure, found) -> {
                     Spread spread = Spread.of(found);
                     text.append(
-                            "| %s | %s | %s | %s%s | %s |\n"
+                            "| %s | %s | %s | %s%s%s | %s |\n"
                                     .formatted(
                                             figure.what(),
                                             figure.barText(),
@@ -86,6 +86,9 @@ final class Markdown {
                                             spread.isKnown() && !figure.unit().isEmpty()
                                                     ? " " + figure.unit()
                                                     : "",
+                                            found.size() == rounds
+                                                    ? ""
+                                                    : ", %d rounds".formatted(found.size()),
                                             figure.verdict(spread)));
                 });
         return text.toString();

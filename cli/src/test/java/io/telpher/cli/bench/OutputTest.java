@@ -153,9 +153,11 @@ class OutputTest {
         assertThat(Markdown.origin(3, 0.02))
                 .startsWith("Measured on " + LocalDate.now() + " by telpher ")
                 .contains(Machine.describe(), "of 3 rounds", "other programs used 2.0 %");
-        assertThat(Markdown.figures(Map.of(figure, List.of(0.9, 0.8, 1.1))))
+        assertThat(Markdown.figures(Map.of(figure, List.of(0.9, 0.8, 1.1)), 3))
                 .endsWith(
                         "| 8 B / UCX | at most 1x | 0.6x | 0.9000 (0.8000 to 1.100) x | reached |\n");
+        assertThat(Markdown.figures(Map.of(figure, List.of(0.9, 0.8, 1.1)), 5))
+                .contains("(0.8000 to 1.100) x, 3 rounds |");
     }
 
     @ParameterizedTest
