@@ -119,6 +119,30 @@ class DoctorNetworkTest {
                 .doesNotContain("the route to 10.77.1.0");
     }
 
+    @Test
+    void aRouteWithSeveralNextHopsIsFoundByEachOfItsInterfaces() throws IOException {
+        for (String command :
+                List.of(
+                        "link add e0 mtu 1400 type veth peer name e1",
+                        "addr add 10.79.1.1/24 dev e0",
+                        "link set e1 up",
+                        "link set e0 up",
+                        "route add 10.80.0.0/16 mtu 1300 nexthop via 10.77.1.2"
+                                + " nexthop via 10.77.1.3 nexthop via 10.79.1.2")) {
+            TwoNamespaces.run("ip -n %s %s".formatted(namespaces.here(), command));
+        }
+        Tool.Output output =
+                Tool.await(
+                        Tool.start(
+                                telpher(namespaces.here(), "doctor", "--verbose", "--only=mtu"),
+                                Map.of()),
+                        100);
+        assertThat(output.text())
+                .doesNotContain("check itself failed")
+                .containsOnlyOnce("10.80.0.0/16 dev d0 mtu 1300; /sys/class/net/d0/mtu = 1500")
+                .containsOnlyOnce("10.80.0.0/16 dev e0 mtu 1300; /sys/class/net/e0/mtu = 1400");
+    }
+
     private Tool.Output doctor(Path address) throws IOException {
         // Both namespaces are of this host, so shared memory would do.
         Map<String, String> environment = Map.of("TELPHER_TRANSPORTS", "tcp");

@@ -175,7 +175,7 @@ final class Netlink {
                 : attribute.get(JAVA_INT, 0);
     }
 
-    private static int aligned(int bytes) {
+    static int aligned(int bytes) {
         return (bytes + 3) & ~3;
     }
 }

@@ -1,6 +1,8 @@
 package io.telpher.internal.ffi.linux;
 
 import static java.lang.foreign.ValueLayout.JAVA_BYTE;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_SHORT;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -8,8 +10,10 @@ import java.net.Inet4Address;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.util.ArrayList;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /// Asks the kernel for routes: routing tables, rules and all.
 public final class RouteLookup {
@@ -18,6 +22,7 @@ public final class RouteLookup {
     static final int RTA_SRC = 2;
     static final int RTA_OIF = 4;
     static final int RTA_METRICS = 8;
+    static final int RTA_MULTIPATH = 9;
     static final int RTAX_MTU = 2;
     static final int RTN_UNICAST = 1;
 
@@ -31,13 +36,21 @@ public final class RouteLookup {
     static final int RTMSG_SRC_LEN = 2;
     static final int RTMSG_TYPE = 7;
 
+    /// ```text
+    /// rtnexthop: 0 len (2), attributes included   ...   4 interface   8 attributes
+    /// ```
+    static final int NEXTHOP_BYTES = 8;
+
+    static final int NEXTHOP_LEN = 0;
+    static final int NEXTHOP_INTERFACE = 4;
+
     private RouteLookup() {}
 
     /// A route that was given a size of packets of its own.
     ///
     /// @param target the first address of where it leads
     /// @param prefix how many bits of it count; 0 for the default route
-    /// @param nic the index of its interface
+    /// @param nic the index of its interface, above 0
     /// @param mtu bytes
     public record Sized(InetAddress target, int prefix, int nic, int mtu) {}
 
@@ -63,7 +76,8 @@ public final class RouteLookup {
     }
 
     /// @return the unicast routes of all tables and both families that have a size of their own
-    ///     (`ip route add ... mtu SIZE`); those that the kernel has told so far, where it fails
+    ///     (`ip route add ... mtu SIZE`), one with several next hops once for each interface that
+    ///     it takes; those that the kernel has told so far, where it fails
     public static List<Sized> sized() {
         List<Sized> all = new ArrayList<>();
         try (Arena arena = Arena.ofConfined()) {
@@ -92,11 +106,30 @@ public final class RouteLookup {
         MemorySegment target = attributes.get(RTA_DST);
         byte[] ip = target == null ? new byte[inet6 ? 16 : 4] : target.toArray(JAVA_BYTE);
         int prefix = Byte.toUnsignedInt(route.get(JAVA_BYTE, RTMSG_DST_LEN));
-        int nic = Netlink.number(attributes.get(RTA_OIF));
         try {
-            all.add(new Sized(InetAddress.getByAddress(ip), prefix, nic, mtu));
+            InetAddress address = InetAddress.getByAddress(ip);
+            for (int nic : interfaces(attributes)) {
+                all.add(new Sized(address, prefix, nic, mtu));
+            }
         } catch (UnknownHostException e) {
             // No address of either length: another family's route.
         }
+    }
+
+    /// A route with several next hops names no interface itself, each of them does. One by a next
+    /// hop that is an object of its own names none at all where the kernel tells that alone
+    /// (`nexthop_compat_mode` 0).
+    private static Set<Integer> interfaces(Map<Integer, MemorySegment> attributes) {
+        Set<Integer> all = new LinkedHashSet<>();
+        all.add(Netlink.number(attributes.get(RTA_OIF)));
+        MemorySegment hops = attributes.getOrDefault(RTA_MULTIPATH, MemorySegment.NULL);
+        long at = 0;
+        while (at + NEXTHOP_BYTES <= hops.byteSize()) {
+            all.add(hops.get(JAVA_INT, at + NEXTHOP_INTERFACE));
+            int length = Short.toUnsignedInt(hops.get(JAVA_SHORT, at + NEXTHOP_LEN));
+            at += Math.max(NEXTHOP_BYTES, Netlink.aligned(length));
+        }
+        all.removeIf(nic -> nic <= 0);
+        return all;
     }
 }

@@ -132,6 +132,11 @@ class AbiTest {
                     Map.entry("Netlink.ATTRIBUTE_LEN", "offsetof(struct rtattr, rta_len)"),
                     Map.entry("Netlink.ATTRIBUTE_TYPE", "offsetof(struct rtattr, rta_type)"),
                     Map.entry("RouteLookup.RTMSG_TYPE", "offsetof(struct rtmsg, rtm_type)"),
+                    Map.entry("RouteLookup.NEXTHOP_BYTES", "sizeof(struct rtnexthop)"),
+                    Map.entry("RouteLookup.NEXTHOP_LEN", "offsetof(struct rtnexthop, rtnh_len)"),
+                    Map.entry(
+                            "RouteLookup.NEXTHOP_INTERFACE",
+                            "offsetof(struct rtnexthop, rtnh_ifindex)"),
                     Map.entry("SocketAddresses.STORAGE_BYTES", "sizeof(struct sockaddr_storage)"),
                     Map.entry("SocketAddresses.FAMILY", "offsetof(struct sockaddr, sa_family)"),
                     Map.entry("SocketAddresses.IN_PORT", "offsetof(struct sockaddr_in, sin_port)"),
