@@ -176,6 +176,9 @@ int nvmlDeviceGetMaxPcieLinkGeneration(uint64_t handle, unsigned *out) {
 }
 
 int nvmlDeviceGetCurrPcieLinkWidth(uint64_t handle, unsigned *out) {
+    static int answers;
+    const char *most = getenv("FAKE_NVML_WIDTHS");
+    if (most && ++answers > atoi(most)) return NOT_SUPPORTED;
     return number(handle, out, 16);
 }
 

@@ -8,11 +8,15 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import org.jspecify.annotations.Nullable;
 
-/// Copies to a GPU until it is closed, so that its PCIe link wakes up.
+/// Copies to one GPU until it is told to end, so that its PCIe link wakes up.
 final class GpuLoad implements AutoCloseable {
     private static final long BYTES = 16 << 20;
 
     private volatile boolean ends;
+
+    /// Until the copier says otherwise.
+    private volatile String outcome = "unloaded the copies do not end";
+
     private @Nullable Thread copier;
 
     /// Returns when the first bytes have arrived.
@@ -38,8 +42,12 @@ final class GpuLoad implements AutoCloseable {
             if (endpoint != null) {
                 endpoint.close();
             }
-            return "unloaded " + String.valueOf(e.getMessage()).replaceAll("\\s+", " ");
+            return unloaded(e);
         }
+    }
+
+    private static String unloaded(RuntimeException e) {
+        return "unloaded " + String.valueOf(e.getMessage()).replaceAll("\\s+", " ");
     }
 
     private void copy(Endpoint endpoint, MemoryRegion region, MemorySegment bytes) {
@@ -47,21 +55,31 @@ final class GpuLoad implements AutoCloseable {
             while (!ends) {
                 region.copyIn(0, bytes);
             }
-        } catch (TelpherException e) {
-            // The link is idle again, which is what the parent sees.
+            outcome = "copied";
+        } catch (RuntimeException e) {
+            outcome = unloaded(e);
         }
+    }
+
+    /// Ends the copies.
+    ///
+    /// @return `copied` where they went on until now, or `unloaded` and why not
+    String end() {
+        ends = true;
+        Thread thread = copier;
+        if (thread == null) {
+            return "unloaded nothing was begun";
+        }
+        try {
+            thread.join(2000); // a driver that hangs ends with the process
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+        return outcome;
     }
 
     @Override
     public void close() {
-        ends = true;
-        Thread thread = copier;
-        if (thread != null) {
-            try {
-                thread.join(2000); // a driver that hangs ends with the process
-            } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
-            }
-        }
+        String unused = end();
     }
 }

@@ -3,6 +3,8 @@ package io.telpher.cli.doctor;
 import io.telpher.spi.Availability;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
 
 /// Each GPU: its PCIe link (under load, where the idle one is below its maximum), the window onto
 /// its memory, and whether it is divided.
@@ -32,9 +34,15 @@ final class GpusCheck implements Check {
                             : "NVML: 0 GPUs";
             return List.of(Finding.info(name(), "NVML shows no GPU", reason));
         }
+        List<GpuState> slow =
+                gpus.gpus().stream()
+                        .filter(gpu -> isBelow(gpu) && gpu.generation() > 0 && gpu.width() > 0)
+                        .toList();
+        Map<String, Probes.Loaded> loaded =
+                slow.isEmpty() ? Map.of() : host.probes().underLoad(slow);
         List<Finding> found = new ArrayList<>();
         for (GpuState gpu : gpus.gpus()) {
-            found.add(link(host, gpu));
+            found.add(link(gpu, loaded.get(gpu.address())));
             found.add(window(gpu));
             if (gpu.mig()) {
                 found.add(
@@ -50,7 +58,18 @@ final class GpusCheck implements Check {
         return found;
     }
 
-    private Finding link(Host host, GpuState gpu) {
+    private static boolean isBelow(GpuState gpu) {
+        return isBelow(gpu.generation(), gpu.maxGeneration())
+                || isBelow(gpu.width(), gpu.maxWidth());
+    }
+
+    /// What NVML does not say (0) is not below anything.
+    private static boolean isBelow(int now, int most) {
+        return now > 0 && now < most;
+    }
+
+    /// @param loaded how it was under load; null where that was not asked for
+    private Finding link(GpuState gpu, Probes.@Nullable Loaded loaded) {
         String evidence =
                 "NVML, %s: generation %s of %s, width %s of %s"
                         .formatted(
@@ -59,18 +78,25 @@ final class GpusCheck implements Check {
                                 known(gpu.maxGeneration()),
                                 known(gpu.width()),
                                 known(gpu.maxWidth()));
-        if (gpu.generation() < gpu.maxGeneration() || gpu.width() < gpu.maxWidth()) {
-            Probes.Loaded loaded = host.probes().underLoad(gpu);
+        if (loaded != null) {
             return loaded.failure() == null
                     ? loaded(gpu, loaded, evidence)
-                    : idle(gpu, evidence + "; under load: not tried, " + loaded.failure());
+                    : idle(gpu, evidence + "; under load: not known, " + loaded.failure());
         }
+        if (isBelow(gpu)) {
+            return idle(gpu, evidence);
+        }
+        boolean known =
+                gpu.generation() > 0
+                        && gpu.maxGeneration() > 0
+                        && gpu.width() > 0
+                        && gpu.maxWidth() > 0;
         return Finding.info(
                 name(),
-                gpu.maxGeneration() == 0
-                        ? gpu.title() + ": its PCIe link is not known"
-                        : "%s: PCIe Gen%d x%d, which is its maximum"
-                                .formatted(gpu.title(), gpu.generation(), gpu.width()),
+                known
+                        ? "%s: PCIe Gen%d x%d, which is its maximum"
+                                .formatted(gpu.title(), gpu.generation(), gpu.width())
+                        : gpu.title() + ": its PCIe link is not known in full",
                 evidence);
     }
 
@@ -109,7 +135,7 @@ final class GpusCheck implements Check {
     /// What can be said of a link that nothing was sent over: lanes are rarely left out to save
     /// power, generations always are.
     private Finding idle(GpuState gpu, String evidence) {
-        if (gpu.width() > 0 && gpu.width() < gpu.maxWidth()) {
+        if (isBelow(gpu.width(), gpu.maxWidth())) {
             return Finding.warning(
                     name(),
                     "%s uses %d of the %d lanes that it could"
@@ -121,11 +147,11 @@ final class GpusCheck implements Check {
         }
         return Finding.info(
                 name(),
-                "%s: PCIe Gen%d x%d now, Gen%d at most: idle links slow down by themselves; to"
+                "%s: PCIe Gen%d x%s now, Gen%d at most: idle links slow down by themselves; to"
                                 .formatted(
                                         gpu.title(),
                                         gpu.generation(),
-                                        gpu.width(),
+                                        known(gpu.width()),
                                         gpu.maxGeneration())
                         + " see it under load: "
                         + UNDER_LOAD,

@@ -18,8 +18,9 @@ import picocli.CommandLine.Command;
 /// - `reach PID ADDRESS DESCRIPTOR VALUE`, which it tries, by `reached WRITE-ERRNO GETFD-CALL
 ///   GETFD-ERRNO WORD`: what came of it, and what is in its own word now;
 /// - `listen` by `address TEXT`: where it listens, with a region that is named [#REGION];
-/// - `load PCI-ADDRESS`, upon which it copies to that GPU until it ends, by `loading`, or by
-///   `unloaded` and why.
+/// - `load PCI-ADDRESS`, upon which it copies to that GPU until `unload`, another `load` or its
+///   end, by `loading`, or by `unloaded` and why;
+/// - `unload` by `copied` where it has copied until then, or by `unloaded` and why not.
 @Command(
         name = Helper.COMMAND,
         hidden = true,
@@ -35,8 +36,8 @@ public final class HelperCommand implements Runnable {
         PrintStream answers = System.out;
         System.setOut(System.err); // nothing else may get between the answers
         Listener listener = new Listener();
+        GpuLoad load = new GpuLoad();
         try (Reach mine = new Reach();
-                GpuLoad load = new GpuLoad();
                 BufferedReader in = new BufferedReader(new InputStreamReader(System.in, UTF_8))) {
             answers.println(Helper.MARK + "here " + mine.text());
             String line;
@@ -45,13 +46,19 @@ public final class HelperCommand implements Runnable {
                 switch (words[0]) {
                     case "reach" -> answers.println(Helper.MARK + reach(mine, words));
                     case "listen" -> answers.println(Helper.MARK + "address " + listener.open());
-                    case "load" -> answers.println(Helper.MARK + load.begin(words[1]));
+                    case "load" -> {
+                        load.close();
+                        load = new GpuLoad();
+                        answers.println(Helper.MARK + load.begin(words[1]));
+                    }
+                    case "unload" -> answers.println(Helper.MARK + load.end());
                     default -> answers.println(Helper.MARK + "unknown " + words[0]);
                 }
             }
         } catch (IOException e) {
             // The parent is gone.
         } finally {
+            load.close();
             listener.close();
         }
     }

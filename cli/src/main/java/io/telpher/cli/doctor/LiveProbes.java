@@ -8,8 +8,6 @@ import io.telpher.MemoryRegion;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
-import io.telpher.internal.ffi.cuda.Nvml;
-import io.telpher.internal.ffi.cuda.NvmlDevices;
 import io.telpher.internal.ffi.linux.Clocks;
 import io.telpher.internal.ffi.linux.Descriptors;
 import io.telpher.internal.ffi.linux.Errno;
@@ -34,7 +32,6 @@ import java.net.SocketException;
 import java.net.UnknownHostException;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.ServiceLoader;
@@ -61,7 +58,9 @@ final class LiveProbes implements Probes {
     /// Far more than a driver takes that works, the first start after a boot included.
     private static final long DRIVER_SECONDS = 40;
 
-    private static final long LOADED_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
+    /// Enough for eight GPUs whose driver takes seconds for each. What is begun just before it is
+    /// over ends within 43 s: together with [#DRIVER_SECONDS] less than a check has.
+    private static final Duration LOAD_LIMIT = Duration.ofSeconds(30);
 
     private @Nullable Neighbour neighbour;
     private @Nullable Gpus gpus;
@@ -100,38 +99,8 @@ final class LiveProbes implements Probes {
     }
 
     @Override
-    public Loaded underLoad(GpuState gpu) {
-        try (Helper helper = Helper.start()) {
-            String[] unused = helper.answer();
-            String[] begun = helper.ask("load " + gpu.address());
-            if (!begun[0].equals("loading")) {
-                String[] reason = Arrays.copyOfRange(begun, 1, begun.length);
-                return new Loaded(String.join(" ", reason), 0, 0);
-            }
-            return watch(gpu);
-        } catch (IOException e) {
-            return new Loaded(String.valueOf(e.getMessage()), 0, 0);
-        }
-    }
-
-    /// A link takes some milliseconds to wake up.
-    private static Loaded watch(GpuState gpu) {
-        long device = NvmlDevices.byPciBusId(gpu.address());
-        if (device < 0) {
-            return new Loaded(Nvml.errorString((int) device), 0, 0);
-        }
-        int generation = 0;
-        int width = 0;
-        long end = System.nanoTime() + LOADED_NANOS;
-        do {
-            generation = Math.max(generation, NvmlDevices.pcieGeneration(device));
-            width = Math.max(width, NvmlDevices.pcieWidth(device));
-            if (generation >= gpu.maxGeneration() && width >= gpu.maxWidth()) {
-                break;
-            }
-            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(5));
-        } while (System.nanoTime() - end < 0);
-        return new Loaded(null, generation, width);
+    public Map<String, Loaded> underLoad(List<GpuState> gpus) {
+        return LinksUnderLoad.watch(gpus, LOAD_LIMIT);
     }
 
     /// Once for all checks: devices are opened for it.

@@ -93,13 +93,16 @@ interface Probes {
 
     /// A GPU's PCIe link while bytes go over it.
     ///
-    /// @param failure why none went over it, or null
-    /// @param generation the highest that was seen
-    /// @param width the most lanes that were seen
+    /// @param failure why nothing was seen, or null
+    /// @param generation the highest that was seen, above 0; 0 with a failure
+    /// @param width the most lanes that were seen, likewise
     record Loaded(@Nullable String failure, int generation, int width) {}
 
-    /// Has a second process copy to a GPU, and looks at its PCIe link meanwhile.
-    Loaded underLoad(GpuState gpu);
+    /// Has a second process copy to GPUs, one after another, each of which gets a context for that,
+    /// and looks at their PCIe links meanwhile. After half a minute no other one is begun with.
+    ///
+    /// @return what was seen, by address; each of the GPUs is in there
+    Map<String, Loaded> underLoad(List<GpuState> gpus);
 
     /// Asks libibverbs.
     Rdma rdma();

@@ -68,6 +68,36 @@ class DoctorGpuTest {
         assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
         assertThat(output.text())
                 .contains("PCIe Gen1 x16 now, Gen5 at most: idle links slow down by themselves")
-                .containsPattern("under load: not tried, .*CUDA_ERROR_OUT_OF_MEMORY");
+                .containsPattern("under load: not known, .*CUDA_ERROR_OUT_OF_MEMORY");
+    }
+
+    @Test
+    void copiesThatEndEarlySayNothingOfTheLink() throws IOException {
+        FakeGpus.build(built);
+        Tool.Output output =
+                Tool.run(
+                        JavaCommand.of(FakeGpus.jvmArguments(built), "doctor", "-v", "--only=gpus"),
+                        Map.of("FAKE_CUDA_FAULT", "cuMemcpyAsync:3:999"),
+                        100);
+        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+        assertThat(output.text())
+                .containsPattern("GPU0 .*idle links slow down by themselves")
+                .containsPattern("under load: not known, .*cuMemcpyAsync.* failed: CUDA error 999")
+                .as("the same process copies to the next one")
+                .containsPattern("GPU1 .*PCIe Gen1 under load, though GPU and slot");
+    }
+
+    @Test
+    void linksThatNvmlStopsTellingOfAreNotKnown() throws IOException {
+        FakeGpus.build(built);
+        Tool.Output output =
+                Tool.run(
+                        JavaCommand.of(FakeGpus.jvmArguments(built), "doctor", "-v", "--only=gpus"),
+                        Map.of("FAKE_NVML_WIDTHS", "2"),
+                        100);
+        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+        assertThat(output.text())
+                .contains("under load: not known, NVML did not tell the link's generation")
+                .contains("0 warnings");
     }
 }

@@ -6,9 +6,11 @@ import java.net.Inet4Address;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.stream.Collectors;
 
 /// Everything works, until a test says otherwise.
 final class FakeProbes implements Probes {
@@ -27,6 +29,7 @@ final class FakeProbes implements Probes {
     Egress egress = new Egress(null, InetAddress.ofLiteral("10.1.0.2"), 9000);
     Gpus gpus = new Gpus(Map.of(GpuState.CUDA, missing()), List.of(), List.of());
     Loaded loaded = new Loaded("no driver", 0, 0);
+    final List<GpuState> putUnderLoad = new ArrayList<>();
     Rdma rdma = new Rdma(new Availability.Available("libibverbs.so.1"), Map.of(), Map.of());
 
     /// Hardware addresses by interface and address: `eth0 10.0.0.2`.
@@ -62,8 +65,9 @@ final class FakeProbes implements Probes {
     }
 
     @Override
-    public Loaded underLoad(GpuState gpu) {
-        return loaded;
+    public Map<String, Loaded> underLoad(List<GpuState> gpus) {
+        putUnderLoad.addAll(gpus);
+        return gpus.stream().collect(Collectors.toMap(GpuState::address, gpu -> loaded));
     }
 
     @Override
