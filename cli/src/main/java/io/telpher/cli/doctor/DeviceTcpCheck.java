@@ -17,6 +17,10 @@ final class DeviceTcpCheck implements Check {
 
     /// A network device with hardware behind it.
     private record Card(String name, String driver, String split) {
+        boolean splits() {
+            return split.equals("on");
+        }
+
         @Override
         public String toString() {
             return "%s: driver %s, tcp-data-split %s".formatted(name, driver, split);
@@ -44,15 +48,18 @@ final class DeviceTcpCheck implements Check {
                             name(), "not needed: there are no GPUs for TCP to reach", evidence));
         }
         List<String> missing = missing(gpus, cards, binds);
+        String unknown = String.join("", unknown(gpus, cards));
         return List.of(
                 Finding.info(
                         name(),
                         missing.isEmpty()
                                 ? "TCP into memory of GPUs may be possible: whether the NIC's driver"
                                         + " binds its queues shows only when it is tried"
+                                        + unknown
                                         + STAGED
                                 : "no TCP into memory of GPUs here, there is no "
                                         + String.join("; no ", missing)
+                                        + unknown
                                         + STAGED,
                         evidence));
     }
@@ -78,18 +85,38 @@ final class DeviceTcpCheck implements Check {
         if (!binds) {
             missing.add("kernel that binds queues to it (Linux 6.12 or newer, CONFIG_NET_DEVMEM)");
         }
-        if (cards.stream().noneMatch(card -> card.split().equals("on"))) {
-            missing.add(
-                    cards.stream()
-                            .filter(card -> card.split().equals("off"))
-                            .map(card -> "ethtool -G " + card.name() + " tcp-data-split on")
-                            .findFirst()
-                            .map(command -> "header split, which a NIC has: " + command)
-                            .orElse("NIC whose driver splits headers from data"));
+        if (cards.isEmpty()) {
+            missing.add("NIC that could split headers from data");
+        } else if (cards.stream().noneMatch(Card::splits)) {
+            cards.stream()
+                    .filter(card -> card.split().equals("off"))
+                    .findFirst()
+                    .ifPresent(
+                            card ->
+                                    missing.add(
+                                            "header split, which a NIC has: ethtool -G "
+                                                    + card.name()
+                                                    + " tcp-data-split on"));
         }
-        if (gpus.stream().noneMatch(gpu -> gpu.dmaBuf() == 1)) {
+        if (gpus.stream().allMatch(gpu -> gpu.dmaBuf() == 0)) {
             missing.add("GPU whose memory can be a dma-buf");
         }
         return missing;
+    }
+
+    /// What neither speaks for nor against it, each with a semicolon in front.
+    private static List<String> unknown(List<GpuState> gpus, List<Card> cards) {
+        List<String> unknown = new ArrayList<>();
+        if (!cards.isEmpty()
+                && cards.stream().noneMatch(card -> card.splits() || card.split().equals("off"))) {
+            unknown.add(
+                    "; whether a NIC splits headers is not known: "
+                            + cards.stream().map(Card::toString).collect(Collectors.joining(", ")));
+        }
+        if (gpus.stream().noneMatch(gpu -> gpu.dmaBuf() == 1)
+                && gpus.stream().anyMatch(gpu -> gpu.dmaBuf() < 0)) {
+            unknown.add("; whether a GPU's memory can be a dma-buf is not known");
+        }
+        return unknown;
     }
 }

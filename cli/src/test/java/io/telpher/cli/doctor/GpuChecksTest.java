@@ -419,7 +419,7 @@ class GpuChecksTest {
         Finding none = examine(new DeviceTcpCheck()).getFirst();
         assertThat(none.summary())
                 .contains("no kernel that binds queues", "Linux 6.12")
-                .contains("no NIC whose driver splits", "no GPU whose memory can be a dma-buf")
+                .contains("no NIC that could split headers", "no GPU whose memory can be a dma-buf")
                 .contains("stages");
         assertThat(none.evidence()).contains("has no bind-rx", "no NIC", "GPU0 no");
 

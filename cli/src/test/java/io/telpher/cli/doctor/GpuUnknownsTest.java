@@ -4,6 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.telpher.cli.doctor.Finding.Severity;
 import io.telpher.spi.Availability;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -12,6 +14,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /// What drivers do not say is no fault, and no fact either.
 class GpuUnknownsTest {
@@ -74,5 +77,38 @@ class GpuUnknownsTest {
         assertThat(LinksUnderLoad.watch(List.of(gpu), Duration.ZERO))
                 .containsOnlyKeys(gpu.address())
                 .containsValue(new Probes.Loaded("not tried, the GPUs before it took 0 s", 0, 0));
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"unknown", "EOPNOTSUPP"})
+    void headerSplitThatNobodyTellsIsNotMissing(String split) throws IOException {
+        Files.createDirectories(folder.resolve("sys/class/net/eth0/device/net"));
+        probes.bindsQueues = true;
+        probes.headerSplit.put("eth0", split);
+        Nic nic = new Nic("eth0", false, List.of());
+        String unknown =
+                "; whether a NIC splits headers is not known: eth0: driver unknown,"
+                        + " tcp-data-split "
+                        + split;
+        assertThat(first(new DeviceTcpCheck(), gpu(5, 5, 16, 16, 1), nic).summary())
+                .startsWith("TCP into memory of GPUs may be possible")
+                .contains(unknown)
+                .doesNotContain("no NIC");
+        probes.bindsQueues = false;
+        assertThat(first(new DeviceTcpCheck(), gpu(5, 5, 16, 16, 1), nic).summary())
+                .startsWith("no TCP into memory of GPUs here, there is no kernel")
+                .contains(unknown)
+                .doesNotContain("no NIC");
+    }
+
+    @Test
+    void aDmaBufThatNobodyTellsOfIsNotMissing() throws IOException {
+        Files.createDirectories(folder.resolve("sys/class/net/eth0/device/net"));
+        probes.bindsQueues = true;
+        probes.headerSplit.put("eth0", "on");
+        Nic nic = new Nic("eth0", false, List.of());
+        assertThat(first(new DeviceTcpCheck(), gpu(5, 5, 16, 16, -1), nic).summary())
+                .startsWith("TCP into memory of GPUs may be possible")
+                .contains("; whether a GPU's memory can be a dma-buf is not known;");
     }
 }
