@@ -35,7 +35,9 @@ final class Watch {
 
     long quietSince;
 
-    /// It is looked at once a second: who posts something with a deadline must say so.
+    /// It is looked at once a second: who posts something with a deadline clears this and
+    /// rings. The progress thread sets it only where it has read that it is not set: to set it
+    /// again would undo what somebody has just cleared, and the ring would lead to no look.
     volatile boolean slow;
 
     /// Ticks in a row that have found no operation in flight.
@@ -64,16 +66,22 @@ final class Watch {
     ///
     /// @param busy whether operations are in flight
     void ticked(long now, boolean busy) {
-        boolean asked = quietTicks >= QUIET_TICKS && !slow; // somebody has posted since
-        quietTicks = busy || asked ? 0 : quietTicks + 1;
+        ticked(now, busy, slow);
+    }
+
+    /// A tick has looked at the connection.
+    ///
+    /// @param before `slow`, as it was read after the look: by now somebody may have cleared it
+    void ticked(long now, boolean busy, boolean before) {
+        boolean posted = quietTicks >= QUIET_TICKS && !before; // by somebody, since
+        quietTicks = busy || posted ? 0 : quietTicks + 1;
         boolean slowly = quietTicks >= QUIET_TICKS;
         // What is posted after this is announced by a ring; what was posted before it, and after
         // the look, is found by one more quick tick.
-        boolean longer = slowly && slow;
-        if (slow != slowly) {
+        if (slowly != before) {
             slow = slowly;
         }
-        nextLook = now + (longer ? SLOW_NANOS : QUICK_NANOS);
+        nextLook = now + (slowly && before ? SLOW_NANOS : QUICK_NANOS);
     }
 
     /// Parks all lanes.
