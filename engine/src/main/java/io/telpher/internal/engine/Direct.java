@@ -55,6 +55,9 @@ final class Direct {
     /// Opens windows.
     final WindowOpening opening;
 
+    /// The queue has said that the link is gone.
+    private volatile boolean lost;
+
     private volatile @Nullable PeerRegion[] slots = new PeerRegion[16];
 
     /// What slots have counted that others stand in the place of; guarded by `this`.
@@ -73,7 +76,13 @@ final class Direct {
     /// Whether the link is gone, and with it the windows. Those of links without a queue need no
     /// link to copy.
     boolean isLost() {
-        return queued != null && lane.dead;
+        return queued != null && (lost || lane.dead);
+    }
+
+    /// Work has ended with the link. That may be told before anybody polls the lane and finds it
+    /// dead: whatever were posted here until then would end likewise.
+    void lose() {
+        lost = true;
     }
 
     /// Adds what short copies have done.

@@ -127,6 +127,9 @@ final class WorkStripe implements WorkQueue.Source {
     @Override
     public void ended(WorkQueue.End how, @Nullable String why) {
         end = how;
+        if (how.compareTo(WorkQueue.End.LOST) >= 0) {
+            direct.lose(); // before anybody looks for a link to go on with
+        }
         job.ended(this, how, why);
     }
 
