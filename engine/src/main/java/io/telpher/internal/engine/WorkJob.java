@@ -46,7 +46,8 @@ final class WorkJob extends DeviceQueues.Job {
     /// Stripes that take part.
     private int underWay;
 
-    /// Threads that have handed a range to a queue, and may have to stop it.
+    /// Threads that have handed a range to a queue, and may have to stop it, or that ask others to
+    /// go on in the place of a link that is lost: until they are through the job is not over.
     private int posting;
 
     WorkJob(ConnectionCore connection, QueuedEndings endings, QueuedCopies by, Operation op) {
@@ -174,10 +175,11 @@ final class WorkJob extends DeviceQueues.Job {
     }
 
     /// Gives a range to a stripe that has left, if it would take one now: its link is quick again,
-    /// or others are slow. Called for one that takes part, so that the job is not over meanwhile.
+    /// or others are slow, or lost. Called for one that takes part or counted as `posting`, so that
+    /// the job is not over meanwhile.
     private void comeBack(WorkStripe stripe) {
         synchronized (this) {
-            if (stripe.takesPart || stripe.end != WorkQueue.End.DONE || !takes(stripe)) {
+            if (stripe.takesPart || stripe.direct.isLost() || !takes(stripe)) {
                 return;
             }
             stripe.takesPart = true;
@@ -216,13 +218,13 @@ final class WorkJob extends DeviceQueues.Job {
     }
 
     /// Whether there is a range for a stripe: not when its link is too slow for one, or is being
-    /// tried with one. Then others take it, but of the last that takes part. Under the monitor.
+    /// tried with one. Then others take it, unless no other one takes part. Under the monitor.
     private boolean takes(WorkStripe stripe) {
         long left = ranges.count();
         if (stopped || cutOff || left == 0) {
             return false;
         }
-        if (underWay == 1 && stripe.takesPart) {
+        if (underWay == (stripe.takesPart ? 1 : 0)) {
             return true;
         }
         LinkPace own = stripe.by.pace;
@@ -235,11 +237,13 @@ final class WorkJob extends DeviceQueues.Job {
         return own.mayTake();
     }
 
-    /// @return the nanoseconds of the quickest link, or 0 while none has ended a range
+    /// @return the nanoseconds of the quickest link that is not lost, or 0 while none has ended a
+    ///     range
     private long quickest() {
         long quickest = 0;
         for (int i = 0; i < used; i++) {
-            long nanos = stripes[i].by.pace.nanos();
+            WorkStripe each = stripes[i];
+            long nanos = each.direct.isLost() ? 0 : each.by.pace.nanos();
             boolean quicker = quickest == 0 || nanos < quickest;
             quickest = nanos != 0 && quicker ? nanos : quickest;
         }
@@ -274,28 +278,44 @@ final class WorkJob extends DeviceQueues.Job {
             finish();
         } else if (how == WorkQueue.End.DONE) {
             stripe.by.pace.took(connection.platform.nanoTime() - stripe.since);
-            for (int i = 0; i < used; i++) {
-                comeBack(stripes[i]);
-            }
+            haveOthersComeBack();
             goOn(stripe);
         } else {
-            stripe.by.pace.tookNone();
-            if (how.compareTo(WorkQueue.End.LOST) < 0) {
-                stop(); // before it counts as over: the slot may have another operation then
+            notCarried(stripe, how, reason);
+        }
+    }
+
+    private void haveOthersComeBack() {
+        for (int i = 0; i < used; i++) {
+            comeBack(stripes[i]);
+        }
+    }
+
+    /// A range has not come to its end, and its stripe takes part no more. With a lost link that
+    /// may have been the last one that did: what nobody had is for those that have left.
+    private void notCarried(WorkStripe stripe, WorkQueue.End how, @Nullable String reason) {
+        stripe.by.pace.tookNone();
+        if (how.compareTo(WorkQueue.End.LOST) < 0) {
+            stop(); // before it counts as over: the slot may have another operation then
+        }
+        synchronized (this) {
+            ranges.lose(stripe.from);
+            if (how.compareTo(end) > 0) {
+                end = how;
+                why = reason;
+                direct = stripe.direct;
             }
-            boolean over;
-            synchronized (this) {
-                ranges.lose(stripe.from);
-                if (how.compareTo(end) > 0) {
-                    end = how;
-                    why = reason;
-                    direct = stripe.direct;
-                }
-                over = leaves(stripe);
-            }
-            if (over) {
-                finish();
-            }
+            posting++;
+            boolean unused = leaves(stripe);
+        }
+        haveOthersComeBack();
+        boolean over;
+        synchronized (this) {
+            posting--;
+            over = isOver();
+        }
+        if (over) {
+            finish();
         }
     }
 

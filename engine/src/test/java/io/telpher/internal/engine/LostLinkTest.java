@@ -36,6 +36,9 @@ class LostLinkTest {
     /// So often a queue refuses work: whoever tried for ever would not come back to the test.
     private static final int REFUSALS = 100;
 
+    private static final long QUICK = 1_000;
+    private static final long SLOW = 1_000_000_000_000L;
+
     private EndpointImpl endpoint;
     private ConnectionCore core;
     private MemoryRegion region;
@@ -97,6 +100,13 @@ class LostLinkTest {
                 core.lock.unlock();
             }
             links.add(this);
+        }
+
+        FakeLink taking(long nanos) {
+            QueuedCopies queued = direct.queued;
+            assertThat(queued).isNotNull();
+            queued.pace.took(nanos);
+            return this;
         }
 
         private @Nullable End post(Source source) {
@@ -195,6 +205,10 @@ class LostLinkTest {
         return new ConnectionImpl(core).read(region.all(), region.remote());
     }
 
+    private Transfer write() {
+        return new ConnectionImpl(core).write(region.all(), region.remote());
+    }
+
     private void await(BooleanSupplier condition) {
         long end = System.nanoTime() + LIMIT.toNanos();
         while (!condition.getAsBoolean()) {
@@ -236,5 +250,54 @@ class LostLinkTest {
         Transfer next = read();
         await(() -> next.state() != TransferState.PENDING);
         assertThat(first.posted()).as("and not by the next one").hasSizeBetween(1, 2);
+    }
+
+    /// The quick link is lost when the slow one has left all to it. What nobody had does not wait
+    /// for the fence of what was lost.
+    @Test
+    void aSlowLinkCarriesWhatALostOneHasNotHad() {
+        FakeLink quick = new FakeLink(null).taking(QUICK);
+        FakeLink slow = new FakeLink(null).taking(SLOW);
+        Transfer write = write();
+        assertThat(quick.posted()).containsExactly(0L, (long) RANGE);
+        assertThat(slow.posted()).isEmpty();
+
+        quick.endAll(WorkQueue.End.LOST);
+        slow.endAll(WorkQueue.End.DONE);
+        assertThat(slow.posted()).containsExactlyElementsOf(all().subList(2, RANGES));
+        assertThat(write.state()).isEqualTo(TransferState.PENDING);
+
+        core.keeper.died(quick.state);
+        await(
+                () -> {
+                    core.lock.lock();
+                    try {
+                        return core.keeper.fenced(quick.state, 0, 0);
+                    } finally {
+                        core.lock.unlock();
+                    }
+                });
+        await(
+                () -> {
+                    slow.endAll(WorkQueue.End.DONE);
+                    return write.state() != TransferState.PENDING;
+                });
+        assertThat(write.state()).isEqualTo(TransferState.DONE);
+        assertThat(slow.posted()).containsExactlyInAnyOrderElementsOf(all());
+        assertThat(quick.posted()).hasSize(2);
+    }
+
+    /// Beside the one that is lost both are slow, but not beside each other.
+    @Test
+    void allSlowLinksComeBackForALostOne() {
+        FakeLink quick = new FakeLink(null).taking(QUICK);
+        FakeLink slow = new FakeLink(null).taking(SLOW);
+        FakeLink other = new FakeLink(null).taking(SLOW);
+        Transfer unused = write();
+        assertThat(slow.posted()).isEmpty();
+        assertThat(other.posted()).isEmpty();
+        quick.endAll(WorkQueue.End.LOST);
+        assertThat(slow.posted()).isNotEmpty();
+        assertThat(other.posted()).isNotEmpty();
     }
 }
