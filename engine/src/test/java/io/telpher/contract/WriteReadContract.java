@@ -270,8 +270,10 @@ abstract class WriteReadContract extends Contract {
     @ValueSource(booleans = {false, true})
     void aLongCopyIsStoppedInTheMiddle(boolean read) throws InterruptedException {
         int size = 32 * MIB;
-        MemorySegment local = region("local", Kind.TELPHER, size).segment();
-        RemoteMemory remote = remote("remote", Kind.TELPHER, size);
+        // What Telpher allocates on paths of GPUs has no segment.
+        Kind kind = setting.path().isOnGpus() ? Kind.FOREIGN : Kind.TELPHER;
+        MemorySegment local = region("local", kind, size).segment();
+        RemoteMemory remote = remote("remote", kind, size);
         MemorySlice all = here.slice("local", 0, size);
         Transfer transfer =
                 read
