@@ -24,8 +24,8 @@ final class Events {
     }
 
     /// Loads the events once somebody records, without a lock: the first one that happens may come
-    /// under a connection's. By the progress threads now and then; costs a look after the first
-    // time.
+    /// under a connection's. By the progress threads now and then; costs a look after the
+    /// first time.
     static void prepare() {
         if (!prepared && wanted()) {
             prepared = true;
