@@ -195,6 +195,12 @@ final class FakeNic {
         return false;
     }
 
+    /// Whether a port has carried everything of one-sided transfers that was posted to it.
+    boolean isIdle(FakePort port) {
+        return posted.stream()
+                .noneMatch(work -> !work.hasImmediate() && verbs.portOf(work.qp) == port);
+    }
+
     /// A millisecond has passed. What was not used is lost, as on a wire.
     private void tick() {
         boolean any = false;

@@ -75,12 +75,16 @@ public final class FakeVerbs extends FakeLibrary {
         lazy = false;
         nic.forgetKept();
         nic.failNext(-1);
-        for (int i = 0; i < 2; i++) {
-            FakePort port = new FakePort();
-            port.gids.add(gid(0, VerbsPorts.IBV_GID_TYPE_ROCE_V1, 10, 77, i, 1));
-            port.gids.add(gid(3, VerbsPorts.IBV_GID_TYPE_ROCE_V2, 10, 77, i, 1));
-            ports.put("fake" + i, port);
-        }
+        addDevice(0);
+        addDevice(1);
+    }
+
+    /// One more device, with a subnet of its own.
+    synchronized void addDevice(int index) {
+        FakePort port = new FakePort();
+        port.gids.add(gid(0, VerbsPorts.IBV_GID_TYPE_ROCE_V1, 10, 77, index, 1));
+        port.gids.add(gid(3, VerbsPorts.IBV_GID_TYPE_ROCE_V2, 10, 77, index, 1));
+        ports.put("fake" + index, port);
     }
 
     /// A GID that holds an IPv4 address.
@@ -144,6 +148,16 @@ public final class FakeVerbs extends FakeLibrary {
     ///     had carried the first request
     synchronized long ahead(String device) {
         return port(device).ahead;
+    }
+
+    /// @return bytes of one-sided transfers that all devices have carried since [#pace]
+    synchronized long carried() {
+        return ports.values().stream().mapToLong(port -> port.carried).sum();
+    }
+
+    /// @return whether nothing of one-sided transfers was posted to a device and not carried yet
+    synchronized boolean isIdle(String device) {
+        return nic.isIdle(port(device));
     }
 
     /// Makes the next call of a verb fail.

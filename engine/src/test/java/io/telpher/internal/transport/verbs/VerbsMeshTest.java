@@ -88,14 +88,23 @@ class VerbsMeshTest {
     }
 
     private static void connected(List<String> paths, Body body) throws Exception {
-        try (Endpoint here = open(paths, "rxe01", "rxe02");
-                Endpoint there = open(paths, "rxe10", "rxe20")) {
+        connected(paths, CABLES, body);
+    }
+
+    /// @param cables what each is called at this end; one more lane is for control
+    private static void connected(List<String> paths, List<String> cables, Body body)
+            throws Exception {
+        String[] near = cables.stream().map(n -> "rxe" + n.substring(1)).toArray(String[]::new);
+        String[] far =
+                cables.stream().map(n -> "rxe" + n.charAt(2) + n.charAt(1)).toArray(String[]::new);
+        try (Endpoint here = open(paths, near);
+                Endpoint there = open(paths, far)) {
             CompletableFuture<Connection> accepted =
                     CompletableFuture.supplyAsync(() -> there.accept(LIMIT));
             Connection connection = here.connect(there.address(), LIMIT);
             assertThat(accepted.get(LIMIT.toSeconds(), TimeUnit.SECONDS).isOpen()).isTrue();
             long end = System.nanoTime() + LIMIT.toNanos();
-            while (live(connection) < LANES) {
+            while (live(connection) <= cables.size()) {
                 assertThat(System.nanoTime()).as(connection.explain()).isLessThan(end);
                 Thread.sleep(20);
             }
@@ -227,6 +236,46 @@ class VerbsMeshTest {
                     } finally {
                         execute("tc", "qdisc", "del", "dev", cable, "root");
                     }
+                });
+    }
+
+    /// One after the other, in one transfer. Nothing that both had under way is lost, nor arrives
+    /// later, in memory that has another use then.
+    @Test
+    void aThirdCableTakesOverFromTwoThatAreCut() throws Exception {
+        List<String> cut = new ArrayList<>();
+        connected(
+                ALL,
+                List.of("n01", "n02", "n12"),
+                (here, there, connection) -> {
+                    MemoryRegion a = here.allocate(2L * BYTES, Access.READ_WRITE);
+                    MemoryRegion b = there.allocate(2L * BYTES, Access.READ_WRITE);
+                    for (int i = 0; i < 3; i++) { // until the windows of all links are open
+                        assertDone(write(connection, a, b), a, b);
+                    }
+                    try {
+                        Transfer transfer = write(connection, a, b);
+                        for (String cable : CABLES) {
+                            cut.add(cable);
+                            execute(
+                                    "tc", "qdisc", "add", "dev", cable, "root", "netem", "loss",
+                                    "100%");
+                        }
+                        assertDone(transfer, a, b);
+                        assertDone(write(connection, a, b), a, b);
+                        assertThat(connection.metrics().lanes())
+                                .filteredOn(lane -> !lane.alive())
+                                .hasSizeGreaterThanOrEqualTo(2);
+                        b.segment().fill((byte) 9);
+                    } finally {
+                        for (String cable : cut) {
+                            execute("tc", "qdisc", "del", "dev", cable, "root");
+                        }
+                    }
+                    Thread.sleep(500); // what the cables held back
+                    assertThat(b.segment().asSlice(1).mismatch(b.segment()))
+                            .isEqualTo(b.size() - 1);
+                    assertThat(b.segment().get(JAVA_BYTE, 0)).isEqualTo((byte) 9);
                 });
     }
 

@@ -1,7 +1,10 @@
 package io.telpher.internal.transport.verbs;
 
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.telpher.ConnectionMetrics;
+import io.telpher.MemoryRegion;
 import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import io.telpher.TransferState;
@@ -12,12 +15,15 @@ import io.telpher.internal.transport.verbs.VerbsWindowsTest.Regions;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /// Long one-sided transfers over two rails, on the double, whose devices carry as much as they are
 /// allowed to.
@@ -28,6 +34,9 @@ class VerbsRailsTest {
     private static final int BYTES = (16 << 20) + 13;
     private static final long PACE = 64 << 10;
 
+    /// A transfer takes seconds, in which a rail is found to be dead.
+    private static final long SLOW = 2 << 10;
+
     /// Bytes that a rail takes at a time.
     private static final long RANGE = 512 << 10;
 
@@ -36,23 +45,34 @@ class VerbsRailsTest {
 
     private static final FakeVerbs VERBS = FakeVerbs.HERE;
 
-    /// Writes until both devices take part, since the windows of the second link are opened behind
-    /// the first transfer's back.
+    /// Writes until all devices take part, since the windows of the others are opened behind the
+    /// first transfer's back.
     private static Regions opened(Couple couple, int bytes) {
         Regions regions = Regions.of(couple, bytes);
-        VERBS.pace("fake0", BYTES);
-        VERBS.pace("fake1", BYTES);
-        long end = System.nanoTime() + LIMIT.toNanos();
-        while (VERBS.carried("fake0") == 0 || VERBS.carried("fake1") == 0) {
-            assertThat(System.nanoTime()).as("the second rail is used in time").isLessThan(end);
-            VerbsWindowsTest.assertByNic(regions.write(couple));
-        }
+        paceAll(BYTES);
+        await(
+                "all rails are used",
+                () -> {
+                    VerbsWindowsTest.assertByNic(regions.write(couple));
+                    return VERBS.devices().stream().allMatch(device -> VERBS.carried(device) > 0);
+                });
         return regions;
     }
 
+    private static void paceAll(long bytes) {
+        VERBS.devices().forEach(device -> VERBS.pace(device, bytes));
+    }
+
+    private static void await(String what, BooleanSupplier so) {
+        long end = System.nanoTime() + LIMIT.toNanos();
+        while (!so.getAsBoolean()) {
+            assertThat(System.nanoTime()).as("in time: %s", what).isLessThan(end);
+            LockSupport.parkNanos(1_000_000);
+        }
+    }
+
     private static double share(String device) {
-        double all = VERBS.carried("fake0") + VERBS.carried("fake1");
-        return VERBS.carried(device) / all;
+        return (double) VERBS.carried(device) / VERBS.carried();
     }
 
     @ParameterizedTest
@@ -70,7 +90,7 @@ class VerbsRailsTest {
                 share = share("fake1");
             }
             assertThat(share).isBetween(least, most);
-            assertThat(VERBS.carried("fake0") + VERBS.carried("fake1"))
+            assertThat(VERBS.carried())
                     .as("nothing went twice")
                     .isBetween((long) BYTES, BYTES + 4096L);
         }
@@ -143,12 +163,13 @@ class VerbsRailsTest {
         try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
             Regions regions = opened(couple, BYTES);
             (read ? regions.here() : regions.there()).segment().fill((byte) 0);
-            Transfer transfer = overBoth(() -> read ? regions.read(couple) : regions.write(couple));
+            Transfer transfer =
+                    overAll(PACE, () -> read ? regions.read(couple) : regions.write(couple));
             VERBS.silence(device, true);
             VERBS.quicken(device.equals("fake0") ? "fake1" : "fake0", BYTES);
             VerbsWindowsTest.assertByNic(transfer);
             regions.assertSame();
-            assertThat(VERBS.carried("fake0") + VERBS.carried("fake1"))
+            assertThat(VERBS.carried())
                     .as("what went twice")
                     .isBetween((long) BYTES, BYTES + 2 * RANGE + 4096);
             assertThat(couple.connection.metrics().lanes()).anyMatch(lane -> !lane.alive());
@@ -156,14 +177,14 @@ class VerbsRailsTest {
         }
     }
 
-    /// @return a transfer of which both rails have carried some, and not all
-    private static Transfer overBoth(Supplier<Transfer> posted) throws InterruptedException {
+    /// @return a transfer of which all rails have carried some, and not all
+    private static Transfer overAll(long pace, Supplier<Transfer> posted)
+            throws InterruptedException {
         while (true) {
-            VERBS.pace("fake0", PACE);
-            VERBS.pace("fake1", PACE);
+            paceAll(pace);
             Transfer transfer = posted.get();
             while (transfer.state() == TransferState.PENDING) {
-                if (VERBS.carried("fake0") >= RANGE && VERBS.carried("fake1") >= RANGE) {
+                if (VERBS.devices().stream().allMatch(rail -> VERBS.carried(rail) >= RANGE)) {
                     return transfer;
                 }
                 Thread.sleep(1);
@@ -171,22 +192,126 @@ class VerbsRailsTest {
         }
     }
 
-    /// The transfer fails, and no other; all links live.
+    /// Of three rails two die in one transfer, each while the others carry it; the last one carries
+    /// what both had under way, when the peer has given up both. Nothing arrives after that, in
+    /// memory that has another use by then. The transfer would take 16 s if none died, so it is in
+    /// its middle when the first one is found to be dead.
+    @ParameterizedTest
+    @CsvSource({"fake0, fake1, false", "fake2, fake0, false", "fake0, fake1, true"})
+    void twoRailsDieOneAfterTheOther(String first, String second, boolean read)
+            throws InterruptedException {
+        VERBS.addDevice(2);
+        int bytes = 4 * BYTES;
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
+            Regions regions = opened(couple, bytes);
+            (read ? regions.here() : regions.there()).segment().fill((byte) 0);
+            Transfer transfer =
+                    overAll(SLOW, () -> read ? regions.read(couple) : regions.write(couple));
+            VERBS.silence(first, true);
+            await("the first is dead", () -> !isAlive(couple, first));
+            assertThat(VERBS.carried()).as("in the middle").isLessThan(bytes - 8 * RANGE);
+            VERBS.silence(second, true);
+            VERBS.quicken(third(first, second), bytes);
+            VerbsWindowsTest.assertByNic(transfer);
+            regions.assertSame();
+            assertThat(VERBS.carried())
+                    .as("what went twice")
+                    .isBetween((long) bytes, bytes + 4 * RANGE + 4096);
+            assertThat(isAlive(couple, second)).isFalse();
+            assertNothingArrives(read ? regions.here() : regions.there(), first, second);
+        }
+    }
+
+    /// The second rail dies with what the first had left, which goes out once more then, and
+    /// nothing else does.
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void aRailDiesWithWhatAnotherHasLeft(boolean read) throws InterruptedException {
+        VERBS.addDevice(2);
+        String first = "fake0";
+        List<String> others = List.of("fake1", "fake2");
+        boolean inTime = false;
+        for (int i = 0; i < TRIES && !inTime; i++) {
+            try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
+                Regions regions = opened(couple, BYTES);
+                (read ? regions.here() : regions.there()).segment().fill((byte) 0);
+                Transfer transfer =
+                        overAll(PACE, () -> read ? regions.read(couple) : regions.write(couple));
+                VERBS.silence(first, true);
+                others.forEach(rail -> VERBS.quicken(rail, BYTES));
+                await(
+                        "the others are done",
+                        () ->
+                                transfer.state().isTerminal()
+                                        || (VERBS.carried() >= BYTES - 2 * RANGE
+                                                && others.stream().allMatch(VERBS::isIdle)));
+                VERBS.holdOneSided(true);
+                paceAll(BYTES);
+                inTime = isAlive(couple, first);
+                if (inTime) {
+                    await(
+                            "what was left goes out again",
+                            () -> others.stream().anyMatch(rail -> VERBS.ahead(rail) >= RANGE));
+                    String second = VERBS.ahead("fake1") >= RANGE ? "fake1" : "fake2";
+                    VERBS.silence(second, true);
+                    VERBS.holdOneSided(false);
+                    VerbsWindowsTest.assertByNic(transfer);
+                    regions.assertSame();
+                    assertThat(VERBS.carried())
+                            .as("what both have left")
+                            .isBetween(1L, 4 * RANGE + 4096);
+                    assertThat(isAlive(couple, second)).isFalse();
+                    assertNothingArrives(read ? regions.here() : regions.there(), first, second);
+                }
+            } finally {
+                VERBS.holdOneSided(false);
+                VERBS.silence(first, false);
+            }
+        }
+        assertThat(inTime).as("the first died when the others were done").isTrue();
+    }
+
+    private static String third(String first, String second) {
+        return VERBS.devices().stream()
+                .filter(rail -> !rail.equals(first) && !rail.equals(second))
+                .findFirst()
+                .orElseThrow();
+    }
+
+    private static boolean isAlive(Couple couple, String device) {
+        return couple.connection.metrics().lanes().stream()
+                .filter(lane -> lane.description().startsWith(device))
+                .allMatch(ConnectionMetrics.Lane::alive);
+    }
+
+    /// The memory of a transfer that is over gets another use, and dead rails speak again.
+    private static void assertNothingArrives(MemoryRegion memory, String... dead) {
+        memory.segment().fill((byte) 99);
+        for (String device : dead) {
+            VERBS.silence(device, false); // what still can arrive arrives before this returns
+        }
+        assertThat(memory.segment().asSlice(1).mismatch(memory.segment()))
+                .isEqualTo(memory.size() - 1);
+        assertThat(memory.segment().get(JAVA_BYTE, 0)).isEqualTo((byte) 99);
+    }
+
+    /// The transfer fails, and no other; all links live. The others are stopped when the queue pair
+    /// of the one has been made anew: there is much time for that, since the rails are slow and the
+    /// transfer is long.
     @Test
     void aRequestThatIsRefusedOnOneRailStopsTheOther() {
+        int bytes = 4 * BYTES;
         try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
-            Regions regions = opened(couple, BYTES);
+            Regions regions = opened(couple, bytes);
             Regions other = Regions.of(couple, 1000).opened(couple);
-            VERBS.pace("fake0", PACE);
-            VERBS.pace("fake1", PACE);
+            paceAll(SLOW);
             VERBS.failNextRequest(
                     SendRequest.IBV_WR_RDMA_WRITE, WorkCompletion.IBV_WC_REM_ACCESS_ERR);
             Transfer write = regions.write(couple);
             assertThat(VerbsWindowsTest.ended(write).state()).isEqualTo(TransferState.FAILED);
             assertThat(write.error()).hasMessageContaining("remote access error");
-            assertThat(VERBS.carried("fake0") + VERBS.carried("fake1"))
-                    .as("nothing more was given out")
-                    .isLessThan(BYTES / 2);
+            assertThat(VERBS.carried()).as("nothing more was given out").isLessThan(bytes / 2);
+            paceAll(bytes);
             VerbsWindowsTest.assertByNic(other.write(couple));
             VerbsWindowsTest.assertByNic(regions.write(couple));
             regions.assertSame();
