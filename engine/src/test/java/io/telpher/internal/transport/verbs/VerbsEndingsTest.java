@@ -1,12 +1,14 @@
 package io.telpher.internal.transport.verbs;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.telpher.Access;
 import io.telpher.Endpoint;
 import io.telpher.MemoryRegion;
 import io.telpher.MemorySlices;
 import io.telpher.RemoteQuiet;
+import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import io.telpher.TransferState;
@@ -15,6 +17,7 @@ import io.telpher.internal.ffi.verbs.SendRequest;
 import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
 import io.telpher.internal.ffi.verbs.WorkCompletion;
 import io.telpher.internal.transport.verbs.VerbsFaultsTest.Couple;
+import io.telpher.internal.transport.verbs.VerbsWindowsTest.Regions;
 import java.time.Duration;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -24,6 +27,9 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.extension.ExtendWith;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /// Ends of one-sided transfers whose bytes may still arrive, on the double: nobody hears that one
 /// is over before its memory is quiet.
@@ -34,12 +40,14 @@ class VerbsEndingsTest {
     private static final int BYTES = 4 << 20;
     private static final FakeVerbs VERBS = FakeVerbs.HERE;
 
-    /// The verbs of a side whose targets of one-sided transfers end slowly, on demand.
+    /// The verbs of a side whose targets of one-sided transfers end slowly, or not at all, on
+    /// demand.
     private static final class SlowTargets implements AutoCloseable {
         private final Set<Object> targets = ConcurrentHashMap.newKeySet();
         private final CountDownLatch released = new CountDownLatch(1);
         private final AtomicInteger ending = new AtomicInteger();
         private volatile boolean slow;
+        private volatile boolean stuck;
 
         Provider provider() {
             Provider made =
@@ -59,6 +67,9 @@ class VerbsEndingsTest {
                     made,
                     "destroyQp",
                     (usual, arguments) -> {
+                        if (stuck && targets.contains(arguments[0])) {
+                            return Errno.EBUSY;
+                        }
                         if (slow && targets.contains(arguments[0])) {
                             ending.incrementAndGet();
                             assertThat(released.await(LIMIT.toSeconds(), TimeUnit.SECONDS))
@@ -228,5 +239,111 @@ class VerbsEndingsTest {
         } finally {
             VERBS.forgetAll(); // it is kept, and what it uses
         }
+    }
+
+    /// As before, without a deadline: the transfer goes on another way, but not before the peer has
+    /// given up its half. What comes later goes by the other link.
+    @ParameterizedTest
+    @CsvSource({"false, 4194304", "true, 4194304", "false, 524288", "true, 524288"})
+    void aTransferGoesOnByAnotherLinkWhenTheDeviceHasLetGo(boolean read, int bytes)
+            throws InterruptedException {
+        SlowTargets slow = new SlowTargets();
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL, slow.provider());
+                slow) {
+            Regions regions = Regions.of(couple, bytes).opened(couple);
+            Transfer transfer = stuck(couple, slow, regions, read);
+            assertThat(transfer.await(Duration.ofMillis(300)))
+                    .as("%s while the peer's end of the queue pair is there", transfer.state())
+                    .isFalse();
+            slow.close();
+            VerbsWindowsTest.assertDone(transfer);
+            regions.assertSame();
+            regions.there().segment().fill((byte) 1);
+            VerbsWindowsTest.assertByNic(regions.opened(couple).write(couple));
+            regions.assertSame();
+        } finally {
+            VERBS.forgetAll();
+        }
+    }
+
+    /// Its memory is in use until then, and so is its region: closing that says so, and works
+    /// afterwards.
+    @Test
+    void aRegionIsBusyWhileTheDeviceDoesNotLetGo() throws InterruptedException {
+        SlowTargets slow = new SlowTargets();
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL, slow.provider());
+                slow) {
+            Regions regions = Regions.of(couple, BYTES).opened(couple);
+            Transfer read = stuck(couple, slow, regions, true);
+            assertThatThrownBy(regions.here()::close)
+                    .isInstanceOf(TelpherException.RegionBusy.class)
+                    .hasMessageContaining("still used by 1 operations");
+            assertThat(read.state().isTerminal()).as("its memory is in use").isFalse();
+            slow.close();
+            assertThat(ended(read).error()).isInstanceOf(TelpherException.StaleRegion.class);
+            regions.here().close();
+        } finally {
+            VERBS.forgetAll();
+        }
+    }
+
+    /// Nobody hears of the peer any more: its work ends with the connection, and its region closes,
+    /// which takes the memory from the device.
+    @Test
+    void closingAConnectionEndsWhatTheDeviceDoesNotLetGo() throws InterruptedException {
+        SlowTargets slow = new SlowTargets();
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL, slow.provider());
+                slow) {
+            Regions regions = Regions.of(couple, BYTES).opened(couple);
+            Transfer write = stuck(couple, slow, regions, false);
+            couple.connection.close();
+            assertThat(ended(write).state()).isNotEqualTo(TransferState.DONE);
+            assertThat(write.remoteQuiet()).isEqualTo(RemoteQuiet.UNKNOWN);
+            regions.here().close();
+            slow.close();
+        } finally {
+            VERBS.forgetAll();
+        }
+    }
+
+    /// The peer cannot destroy its half, so what was written may still arrive for ever, and no
+    /// other way may carry it: the connection ends. The region there takes its keys away as it
+    /// closes.
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void aTargetThatCannotBeDestroyedEndsTheConnection(boolean read) {
+        SlowTargets targets = new SlowTargets();
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL, targets.provider())) {
+            Regions regions = Regions.of(couple, BYTES).opened(couple);
+            targets.stuck = true;
+            VERBS.failNextRequest(opcode(read), WorkCompletion.IBV_WC_RETRY_EXC_ERR);
+            Transfer transfer = read ? regions.read(couple) : regions.write(couple);
+            assertThat(ended(transfer).error()).isInstanceOf(TelpherException.PeerLost.class);
+            assertThat(transfer.remoteQuiet())
+                    .isEqualTo(read ? RemoteQuiet.YES : RemoteQuiet.UNKNOWN);
+            assertThat(couple.accepted.isOpen()).isFalse();
+            assertThat(couple.accepted.failure())
+                    .hasMessageContaining("a queue pair could not be destroyed");
+            regions.here().close();
+            regions.there().close();
+        } finally {
+            VERBS.forgetAll();
+        }
+    }
+
+    private static int opcode(boolean read) {
+        return read ? SendRequest.IBV_WR_RDMA_READ : SendRequest.IBV_WR_RDMA_WRITE;
+    }
+
+    /// @return a transfer whose queue pair the device does not let go of, while the peer ends its
+    ///     half slowly
+    private static Transfer stuck(Couple couple, SlowTargets slow, Regions regions, boolean read)
+            throws InterruptedException {
+        slow.slow = true;
+        VERBS.failNext("ibv_destroy_qp", Errno.EBUSY);
+        VERBS.failNextRequest(opcode(read), WorkCompletion.IBV_WC_RETRY_EXC_ERR);
+        Transfer transfer = read ? regions.read(couple) : regions.write(couple);
+        slow.awaitEnding();
+        return transfer;
     }
 }
