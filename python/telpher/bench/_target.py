@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import zlib
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Set
 
 import telpher
 
@@ -48,6 +48,15 @@ def cores() -> List[int]:
     return [*first.values(), *(cpu for cpu in allowed if cpu not in first.values())]
 
 
+def stay(where: Set[int]) -> None:
+    """Keeps all threads of this process there. One of the JVM's takes in what is written, and may not share the initiator's core."""
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            os.sched_setaffinity(int(thread), where)
+        except ProcessLookupError:  # it has ended
+            pass
+
+
 def contents(region: telpher.MemoryRegion, nbytes: int) -> Any:
     """A copy of its first bytes."""
     into = bytearray(nbytes)
@@ -63,7 +72,7 @@ def serve() -> int:
         endpoint.publish("target", region)
         print(endpoint.address.text, flush=True)
         peer = endpoint.accept(60)
-        os.sched_setaffinity(0, map(int, core) if core else cores())
+        stay({int(each) for each in core} or set(cores()))
         while True:
             command, *numbers = sys.stdin.readline().split() or ["end"]
             if command == "end":
