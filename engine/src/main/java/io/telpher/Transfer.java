@@ -24,8 +24,10 @@ import org.jspecify.annotations.Nullable;
 public interface Transfer {
     /// Posts a prepared or ended transfer. Allocates nothing.
     ///
+    /// On a connection that has ended it ends at once with that failure, as one that was under way
+    /// then does.
+    ///
     /// @throws IllegalStateException when it is pending
-    /// @throws TelpherException.Closed when the connection was closed
     void post();
 
     /// Posts several transfers, each as by [#post()], in the order of the list: for many small ones

@@ -136,7 +136,7 @@ final class Connector {
             left--;
             Channel channel = next.channel();
             if (channel == null) {
-                failures.add(next.route().text() + ": " + next.failure());
+                failures.add(next.why());
                 continue;
             }
             try {

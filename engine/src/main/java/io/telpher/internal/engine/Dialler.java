@@ -24,7 +24,12 @@ final class Dialler {
     private static final Duration LATE = Duration.ofSeconds(60);
 
     /// A dialled channel, or why there is none.
-    record Dialled(TransportEndpoint by, Route route, @Nullable Channel channel, String failure) {}
+    record Dialled(TransportEndpoint by, Route route, @Nullable Channel channel, String failure) {
+        /// Why there is no channel, naming the route once: most transports name it themselves.
+        String why() {
+            return failure.contains(route.text()) ? failure : route.text() + ": " + failure;
+        }
+    }
 
     private final EndpointImpl endpoint;
 

@@ -119,8 +119,7 @@ final class Joining {
                 channel.close();
             }
             connection.note(
-                    next.route().text()
-                            + (channel == null ? ": " + next.failure() : ": works, not needed"));
+                    channel == null ? next.why() : next.route().text() + ": works, not needed");
             return;
         }
         for (int i = 0; i < lanes; i++) {

@@ -89,7 +89,9 @@ final class TcpDialer {
                 nextAt = System.nanoTime() + NEXT_AFTER_NANOS;
             }
             if (waiting == 0 && next == open.length) {
-                throw new TelpherException.ConnectFailed("cannot connect to " + what, failures);
+                throw attempts.size() == 1
+                        ? new TelpherException.ConnectFailed(failures.getFirst(), List.of())
+                        : new TelpherException.ConnectFailed("cannot connect to " + what, failures);
             }
             if (deadline.passed()) {
                 throw timedOut();
@@ -185,11 +187,11 @@ final class TcpDialer {
                 parts.add(attempts.get(i).text() + ": no answer");
             }
         }
+        long millis = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began);
         return new TelpherException.TimedOut(
-                "connecting to %s took longer than %d ms: %s"
-                        .formatted(
-                                what,
-                                TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began),
-                                String.join("; ", parts)));
+                attempts.size() == 1
+                        ? "%s within %d ms".formatted(parts.getFirst(), millis)
+                        : "connecting to %s took longer than %d ms: %s"
+                                .formatted(what, millis, String.join("; ", parts)));
     }
 }
