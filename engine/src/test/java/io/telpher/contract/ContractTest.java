@@ -2,8 +2,8 @@ package io.telpher.contract;
 
 import org.junit.jupiter.api.Nested;
 
-/// The whole contract, each topic on every path and in every place that it has
-/// ([Setting.Provider]).
+/// The contract, each topic on every path and in every place that it has ([Setting.Provider]).
+/// What is about endings stands in [EndingsContractTest]: two classes, so that two JVMs share them.
 class ContractTest {
     @Nested
     class WriteRead extends WriteReadContract {}
@@ -30,23 +30,5 @@ class ContractTest {
     class Access extends AccessContract {}
 
     @Nested
-    class Revocation extends RevocationContract {}
-
-    @Nested
-    class Lifecycle extends LifecycleContract {}
-
-    @Nested
     class Endurance extends EnduranceContract {}
-
-    @Nested
-    class Deadline extends DeadlineContract {}
-
-    @Nested
-    class Death extends DeathContract {}
-
-    @Nested
-    class DeathForms extends DeathFormsContract {}
-
-    @Nested
-    class Exec extends ExecContract {}
 }

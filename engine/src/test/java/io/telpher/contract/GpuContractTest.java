@@ -5,7 +5,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Nested;
 import org.junit.jupiter.api.Tag;
 
-/// The contract on memory of GPUs: the engine, the transports and the bindings are the real ones,
+/// [ContractTest] on memory of GPUs: the engine, the transports and the bindings are the real ones,
 /// the driver is a fake one. What takes long runs between two processes only.
 @Tag(FakeGpu.TAG)
 class GpuContractTest {
@@ -37,21 +37,4 @@ class GpuContractTest {
     @Nested
     @Setting.OnRequest(TestPath.CUDA_VIA)
     class Access extends AccessContract {}
-
-    @Nested
-    @Setting.In(Place.TWO)
-    class Revocation extends RevocationContract {}
-
-    @Nested
-    @Setting.In(Place.TWO)
-    @Setting.OnRequest(TestPath.CUDA_VIA)
-    class Lifecycle extends LifecycleContract {}
-
-    @Nested
-    @Setting.OnRequest(TestPath.CUDA_VIA)
-    class Deadline extends DeadlineContract {}
-
-    @Nested
-    @Setting.OnRequest(TestPath.CUDA_VIA)
-    class Death extends DeathContract {}
 }

@@ -11,13 +11,18 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /// Lets Jazzer look for inputs that do harm, for a few seconds each; `-Dtelpher.fuzz.seconds=3600`
-/// for longer. Each target gets a JVM of its own, since Jazzer rewrites the classes that it runs.
+/// for longer. Each target gets a JVM of its own, since Jazzer rewrites the classes that it runs;
+// two
+/// at a time, since each is one thread.
 ///
 /// An input that does harm is shown, and kept in `target/fuzz`: with its fix it goes to the corpus.
+@Execution(ExecutionMode.CONCURRENT)
 class FuzzIT {
     private static final int SECONDS = Integer.getInteger("telpher.fuzz.seconds", 2);
 
