@@ -57,6 +57,7 @@ abstract class TokenContract extends Contract {
         int result = connection.poll(token);
         while (result == Connection.PENDING) {
             checkTime(end);
+            Thread.yield(); // the peer needs a core, and other tests may have the second one
             result = connection.poll(token);
         }
         return result;
@@ -290,6 +291,7 @@ abstract class TokenContract extends Contract {
         long end = System.nanoTime() + Participant.LIMIT.toNanos();
         while (!transfer.poll().isTerminal()) {
             checkTime(end);
+            Thread.yield();
         }
     }
 
@@ -313,6 +315,7 @@ abstract class TokenContract extends Contract {
                     long end = System.nanoTime() + Participant.LIMIT.toNanos();
                     while (!send.poll().isTerminal() || !receive.poll().isTerminal()) {
                         checkTime(end);
+                        Thread.yield();
                     }
                     awaitNote(c, note, end);
                 });
