@@ -96,6 +96,9 @@ record Outcome(
                                     TelpherException.Cancelled.class)
                             .hasMessageMatching("(?s).+");
         }
+        if (error instanceof TelpherException.PeerLost) {
+            assertThat(error).hasMessageContaining(path);
+        }
     }
 
     /// Checks that the transfer is done.

@@ -151,15 +151,14 @@ final class Endings {
     }
 
     private String describe(Operation op) {
+        return what(op) + " with " + connection.peerText();
+    }
+
+    private static String what(Operation op) {
         TransferImpl transfer = op.transfer;
-        String what =
-                transfer != null
-                        ? transfer.describe()
-                        : op.kind.name().toLowerCase(java.util.Locale.ROOT)
-                                + " of "
-                                + op.length
-                                + " bytes";
-        return what + " with " + connection.peerText();
+        return transfer != null
+                ? transfer.describe()
+                : op.kind.name().toLowerCase(java.util.Locale.ROOT) + " of " + op.length + " bytes";
     }
 
     /// Ends a revoked operation if nothing has to be waited for any more.
@@ -183,6 +182,10 @@ final class Endings {
     private void ended(Operation op) {
         RegionImpl region = op.region;
         MemorySlices pieces = op.localPieces;
+        TelpherException why = op.error;
+        if (op.reason == Connection.PEER_LOST && why != null) {
+            op.error = Failures.lost(why, what(op), op.path);
+        }
         try {
             count(op);
         } finally {

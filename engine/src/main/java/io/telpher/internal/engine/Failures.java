@@ -70,6 +70,26 @@ final class Failures {
         }
     }
 
+    /// @param lost why an operation ended: in most cases what ended its connection
+    /// @param what the operation
+    /// @param path how it travelled; empty if it did not
+    /// @return the same with the path, which the end of a connection knows nothing of
+    static TelpherException lost(TelpherException lost, String what, String path) {
+        if (path.isEmpty()) {
+            return lost;
+        }
+        try {
+            TelpherException named =
+                    new TelpherException.PeerLost(
+                            "%s by path %s: %s".formatted(what, path, lost.getMessage()));
+            named.initCause(lost);
+            return named;
+        } catch (Throwable again) {
+            letThrough(again);
+            return lost;
+        }
+    }
+
     /// @return the same of a lane
     static String internal(Throwable thrown) {
         try {

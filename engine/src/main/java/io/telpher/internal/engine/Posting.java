@@ -187,11 +187,8 @@ final class Posting {
             transfer.ended(result, RemoteQuiet.YES, transfer.length, oneSided.path(remote), null);
             transfer.runActions();
         } else {
-            endedAtOnce(
-                    transfer,
-                    result,
-                    oneSided.path(remote),
-                    shortFailure(result, transfer, remote));
+            String path = oneSided.path(remote);
+            endedAtOnce(transfer, result, path, shortFailure(result, transfer, remote, path));
         }
         return true;
     }
@@ -204,10 +201,11 @@ final class Posting {
     }
 
     /// Why a short copy failed: what ended the connection, if it is over.
-    private TelpherException shortFailure(int reason, TransferImpl transfer, RemoteMemory remote) {
+    private TelpherException shortFailure(
+            int reason, TransferImpl transfer, RemoteMemory remote, String path) {
         TelpherException over = connection.failure();
         return over != null && Failures.reason(over) == reason
-                ? over
+                ? Failures.lost(over, transfer.describe(), path)
                 : Failures.exception(
                         reason,
                         transfer.describe() + " with " + connection.peerText(),
