@@ -95,7 +95,7 @@ abstract class DeathFormsContract extends MortalContract {
             long noticed = System.nanoTime();
             writer.drain();
             checkLost(error);
-            assertThat(noticed - Peer.result(killed)).isLessThan(NOTICE);
+            checkNotice(noticed - Peer.result(killed));
             for (int slot = 0; slot < WriteForm.SLOTS; slot++) {
                 long count = counter(view, slot);
                 long notes = Bytes.acquire(view, WriteForm.NOTES + slot * 8L);
@@ -168,7 +168,7 @@ abstract class DeathFormsContract extends MortalContract {
                 break;
             }
         }
-        assertThat(System.nanoTime() - Peer.result(killed)).isLessThan(NOTICE);
+        checkNotice(System.nanoTime() - Peer.result(killed));
         long progress = Bytes.acquire(here.segment("progress"), 0);
         for (int slot = 0; slot < WriteForm.SLOTS; slot++) {
             // What was done at least; beyond what the peer has told, one round may have begun.
