@@ -11,6 +11,7 @@ import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -439,21 +440,43 @@ abstract class LifecycleContract extends Contract {
         RemoteMemory first = remote("target", Kind.TELPHER, 8192);
         here.write("local", 0, 8192, first).assertDone(8192);
         Resources before = Resources.now();
+        CompletableFuture<Boolean> owner = peer.begin(LifecycleContract::lendRegions);
         checkFlat(
                 "allocate, write and close",
-                Scale.count(1000),
+                Scale.count(10_000),
                 i -> {
-                    Kind kind = Kind.MAIN[i % 2];
-                    String name = "target" + i % 7;
-                    RemoteMemory target = remote(name, kind, 8192);
+                    RemoteMemory lent = RemoteMemory.ofBytes(takeNote(here));
                     here.fill("local", 0, 100, i);
-                    here.write("local", 0, 100, target).assertDone(100);
-                    peer.tell(
-                            self -> {
-                                self.check(name, 0, 100, i);
-                                self.closeRegion(name);
-                            });
+                    here.write("local", 0, 100, lent).assertDone(100);
+                    tell(here, ByteBuffer.allocate(4).putInt(i).array());
                 });
+        takeNote(here);
+        tell(here, new byte[0]);
+        Peer.result(owner);
         before.awaitSame();
+    }
+
+    /// Registers, has the other side write, checks and closes, until that has had enough.
+    private static void lendRegions(Participant self) {
+        for (int i = 0; ; i++) {
+            self.add("lent", Kind.MAIN[i % 2], 8192);
+            tell(self, self.region("lent").remote().toBytes());
+            byte[] seed = takeNote(self);
+            if (seed.length > 0) {
+                self.check("lent", 0, 100, ByteBuffer.wrap(seed).getInt());
+            }
+            self.drop("lent");
+            if (seed.length == 0) {
+                return;
+            }
+        }
+    }
+
+    private static byte[] takeNote(Participant self) {
+        return self.connection().awaitNotification(Participant.LIMIT).payload();
+    }
+
+    private static void tell(Participant self, byte[] what) {
+        Outcome.of(self.connection().notifyPeer(Bytes.off(what))).assertDone();
     }
 }

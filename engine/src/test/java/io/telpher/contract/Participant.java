@@ -152,6 +152,12 @@ final class Participant implements AutoCloseable {
         }
     }
 
+    /// Closes a region, then frees the memory below it.
+    void drop(String name) {
+        closeRegion(name);
+        memories.remove(name).arena.close();
+    }
+
     /// Closes all regions, then frees the memory below them.
     void closeRegions() {
         memories.keySet().forEach(this::closeRegion);
