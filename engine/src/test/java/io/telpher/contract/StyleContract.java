@@ -13,6 +13,8 @@ import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import io.telpher.TransferState;
+import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -425,6 +427,37 @@ abstract class StyleContract extends Contract {
         threads.forEach(StyleContract::join);
         assertThat(errors).isEmpty();
         peer.check("target", 0, 50 * 64, 4);
+    }
+
+    /// Whatever the path, notifications that the peer has no room for wait; no time decides here.
+    @Test
+    void aHighOneOvertakesThoseThatWait() {
+        int count = 100;
+        int sent = 64; // those before it that the peer has room for: 64 KiB of them
+        TransferOptions high = defaults().withPriority(Priority.HIGH);
+        List<Transfer> all = new ArrayList<>();
+        for (int i = 0; i < count; i++) {
+            all.add(connection().notifyPeer(numbered(i), defaults()));
+        }
+        all.add(connection().notifyPeer(numbered(count), high));
+        List<Integer> order = peer.run(self -> takeInOrder(self, count + 1));
+        all.forEach(transfer -> Outcome.of(transfer).assertDone());
+        assertThat(order.indexOf(count)).as("its place in %s", order).isLessThanOrEqualTo(sent);
+        order.remove((Integer) count);
+        assertThat(order).as("the others").isEqualTo(IntStream.range(0, count).boxed().toList());
+    }
+
+    private static MemorySegment numbered(int number) {
+        return Bytes.off(ByteBuffer.allocate(1024).putInt(number).array());
+    }
+
+    private static ArrayList<Integer> takeInOrder(Participant self, int count) {
+        ArrayList<Integer> numbers = new ArrayList<>();
+        while (numbers.size() < count) {
+            byte[] body = self.connection().awaitNotification(Participant.LIMIT).payload();
+            numbers.add(ByteBuffer.wrap(body).getInt());
+        }
+        return numbers;
     }
 
     @Test
