@@ -47,7 +47,7 @@ class ChecksumTest {
                 o -> options.apply(o).withPort(port).withChecksums(there));
     }
 
-    private static byte[] address(TcpProxy proxy) {
+    private static byte[] address(StreamProxy proxy) {
         return EndpointAddress.of("127.0.0.1", proxy.port(), SECRET).toBytes();
     }
 
@@ -83,8 +83,8 @@ class ChecksumTest {
         int port = Ports.free();
         Couple couple = open(port, checksums, false, Duration.ofSeconds(5), 1);
         used[0] = couple;
-        try (TcpProxy proxy = TcpProxy.to(port)) {
-            proxy.inject(TcpProxy.Fault.FLIP, SOON, Scale.random("flips").nextLong());
+        try (StreamProxy proxy = StreamProxy.to(port)) {
+            proxy.inject(StreamProxy.Fault.FLIP, SOON, Scale.random("flips").nextLong());
             couple.connect(address(proxy));
             couple.here().add("a", Kind.FOREIGN, SIZE);
             couple.here().fill("a", 0, SIZE, 1);
@@ -186,8 +186,8 @@ class ChecksumTest {
     void whatADamagedLaneCarriedGoesByTheOthers() throws IOException {
         int port = Ports.free();
         try (Couple couple = open(port, false, true, Participant.LIMIT, 3);
-                TcpProxy proxy = TcpProxy.to(port)) {
-            proxy.injectInto(1, TcpProxy.Fault.FLIP, SOON, Scale.random("flips").nextLong());
+                StreamProxy proxy = StreamProxy.to(port)) {
+            proxy.injectInto(1, StreamProxy.Fault.FLIP, SOON, Scale.random("flips").nextLong());
             couple.connect(address(proxy));
             couple.here().add("a", Kind.FOREIGN, SIZE);
             couple.here().fill("a", 0, SIZE, 1);

@@ -235,7 +235,7 @@ class GpuStagingTest {
                                 .withLanes(1)
                                 .withMaxSockets(3);
         try (Couple couple = Couple.open(options, o -> options.apply(o).withPort(port));
-                TcpProxy proxy = TcpProxy.to(port)) {
+                StreamProxy proxy = StreamProxy.to(port)) {
             couple.connect(EndpointAddress.of("127.0.0.1", proxy.port(), SECRET).toBytes());
             couple.here().add("gpu", Kind.TELPHER, SIZE);
             RemoteMemory target = couple.there().add("gpu", Kind.TELPHER, SIZE);
@@ -253,7 +253,7 @@ class GpuStagingTest {
                             ? connection.write(couple.here().region("gpu").all(), target)
                             : connection.read(couple.here().region("gpu").all(), target);
             awaitCopies(6);
-            proxy.injectInto(1, TcpProxy.Fault.CUT, 0, 0);
+            proxy.injectInto(1, StreamProxy.Fault.CUT, 0, 0);
             Outcome.of(transfer).assertDone(SIZE);
             couple.here().check("gpu", 0, SIZE, 3);
             couple.there().check("gpu", 0, SIZE, 3);

@@ -9,13 +9,13 @@ import io.telpher.TelpherException;
 import io.telpher.TransferState;
 import java.io.IOException;
 import java.net.InetSocketAddress;
-import java.net.SocketAddress;
 import java.net.StandardProtocolFamily;
 import java.net.UnixDomainSocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -76,20 +76,22 @@ class HostileInputTest {
         if (door == Door.TCP) {
             return SocketChannel.open(new InetSocketAddress("127.0.0.1", port));
         }
+        SocketChannel channel = SocketChannel.open(StandardProtocolFamily.UNIX);
+        channel.connect(UnixDomainSocketAddress.of(socket()));
+        return channel;
+    }
+
+    /// The socket of the endpoint that is knocked at.
+    private Path socket() throws IOException {
         String incarnation =
                 couple.there().participant().endpoint().address().toString().split(" ")[1];
         try (Stream<Path> files = Files.list(folder)) {
             List<Path> sockets = files.sorted().toList();
             // Two endpoints have one each; both get the same treatment in turn.
-            Path socket =
-                    sockets.stream()
-                            .filter(file -> file.toString().contains(incarnation))
-                            .findFirst()
-                            .orElse(sockets.getFirst());
-            SocketChannel channel = SocketChannel.open(StandardProtocolFamily.UNIX);
-            SocketAddress address = UnixDomainSocketAddress.of(socket);
-            channel.connect(address);
-            return channel;
+            return sockets.stream()
+                    .filter(file -> file.toString().contains(incarnation))
+                    .findFirst()
+                    .orElse(sockets.getFirst());
         }
     }
 
@@ -185,15 +187,11 @@ class HostileInputTest {
         }
     }
 
-    @Test
-    void aRecordedHandshakeIsWorthNothing() throws IOException {
-        open(Door.TCP);
-        byte[] recorded;
-        try (TcpProxy proxy = TcpProxy.to(port)) {
-            connectBy(proxy);
-            couple.checkWorks();
-            recorded = proxy.recorded();
-        }
+    @ParameterizedTest
+    @EnumSource
+    void aRecordedHandshakeIsWorthNothing(Door door) throws IOException {
+        open(door);
+        byte[] recorded = door == Door.TCP ? recordTcp() : recordUnix();
         couple.here().closeConnection();
         couple.there().tell(Participant::closeConnection);
         couple.connect();
@@ -213,7 +211,7 @@ class HostileInputTest {
                             bytes, at, at + 4 + 4 * (i / 4 % 2), (byte) (i % 3 == 0 ? 0x7f : -1));
                 }
             }
-            SocketChannel channel = knock(Door.TCP);
+            SocketChannel channel = knock(door);
             send(channel, bytes);
             open.add(channel);
         }
@@ -229,7 +227,37 @@ class HostileInputTest {
                 .isInstanceOf(TelpherException.TimedOut.class);
     }
 
-    private void connectBy(TcpProxy proxy) {
+    private byte[] recordTcp() throws IOException {
+        try (StreamProxy proxy = StreamProxy.to(port)) {
+            connectBy(proxy);
+            couple.checkWorks();
+            return proxy.recorded();
+        }
+    }
+
+    /// All that is said before a descriptor has to come along, which the proxy does not pass on.
+    private byte[] recordUnix() throws IOException {
+        couple.here().closeConnection();
+        couple.there().tell(Participant::closeConnection);
+        Path socket = socket();
+        Path aside = folder.resolve("aside");
+        Files.move(socket, aside);
+        try (StreamProxy proxy = StreamProxy.to(aside, socket)) {
+            assertThatThrownBy(
+                            () ->
+                                    couple.here()
+                                            .endpoint()
+                                            .connect(
+                                                    EndpointAddress.ofBytes(couple.address()),
+                                                    Duration.ofSeconds(2)))
+                    .isInstanceOf(TelpherException.class);
+            return proxy.recorded();
+        } finally {
+            Files.move(aside, socket, StandardCopyOption.REPLACE_EXISTING);
+        }
+    }
+
+    private void connectBy(StreamProxy proxy) {
         couple.here().closeConnection();
         couple.there().tell(Participant::closeConnection);
         couple.connect(EndpointAddress.of("127.0.0.1", proxy.port(), SECRET).toBytes());
@@ -241,8 +269,8 @@ class HostileInputTest {
         Random random = Scale.random("garble");
         for (int i = 0; i < Scale.count(30); i++) {
             long after = Scale.size(random, 0, 100_000);
-            try (TcpProxy proxy = TcpProxy.to(port)) {
-                TcpProxy.Fault[] faults = TcpProxy.Fault.values();
+            try (StreamProxy proxy = StreamProxy.to(port)) {
+                StreamProxy.Fault[] faults = StreamProxy.Fault.values();
                 proxy.inject(faults[i % faults.length], after, random.nextLong());
                 try (Participant victim = new Participant()) {
                     victim.open(o -> TestPath.TCP.restrict(o).withDeadline(Duration.ofMillis(500)));
@@ -254,7 +282,7 @@ class HostileInputTest {
     }
 
     /// Whatever happens, it happens within the deadlines and is one of Telpher's errors.
-    private void useUntilItBreaks(Participant victim, TcpProxy proxy) {
+    private void useUntilItBreaks(Participant victim, StreamProxy proxy) {
         long start = System.nanoTime();
         try {
             byte[] address = EndpointAddress.of("127.0.0.1", proxy.port(), SECRET).toBytes();

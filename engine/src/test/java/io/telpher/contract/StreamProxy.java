@@ -5,14 +5,20 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
 import java.net.InetAddress;
-import java.net.ServerSocket;
-import java.net.Socket;
+import java.net.InetSocketAddress;
+import java.net.SocketAddress;
+import java.net.StandardProtocolFamily;
+import java.net.UnixDomainSocketAddress;
+import java.nio.channels.Channels;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.CopyOnWriteArrayList;
 
 /// Stands between two endpoints, records what the dialling one says, and does harm when asked to.
-final class TcpProxy implements AutoCloseable {
+final class StreamProxy implements AutoCloseable {
     /// What happens to a stream.
     enum Fault {
         /// It ends.
@@ -27,9 +33,9 @@ final class TcpProxy implements AutoCloseable {
         STALL
     }
 
-    private final ServerSocket listener;
-    private final int target;
-    private final List<Socket> sockets = new CopyOnWriteArrayList<>();
+    private final ServerSocketChannel listener;
+    private final SocketAddress target;
+    private final List<SocketChannel> sockets = new CopyOnWriteArrayList<>();
     private final ByteArrayOutputStream recorded = new ByteArrayOutputStream();
     private volatile Fault fault;
     private volatile long after;
@@ -38,18 +44,30 @@ final class TcpProxy implements AutoCloseable {
     /// The only stream that is harmed, by the order in which they were dialled; -1: all.
     private volatile int victim = -1;
 
-    private TcpProxy(int target) throws IOException {
+    private StreamProxy(ServerSocketChannel listener, SocketAddress target) {
+        this.listener = listener;
         this.target = target;
-        listener = new ServerSocket(0, 50, InetAddress.getByName("127.0.0.1"));
         Thread.ofPlatform().daemon().name("test-proxy").start(this::accept);
     }
 
-    static TcpProxy to(int port) throws IOException {
-        return new TcpProxy(port);
+    /// Listens at a port of its own.
+    static StreamProxy to(int port) throws IOException {
+        InetAddress here = InetAddress.getByName("127.0.0.1");
+        return new StreamProxy(
+                ServerSocketChannel.open().bind(new InetSocketAddress(here, 0)),
+                new InetSocketAddress(here, port));
+    }
+
+    /// Listens at a path. Descriptors that come along are lost.
+    static StreamProxy to(Path socket, Path listening) throws IOException {
+        return new StreamProxy(
+                ServerSocketChannel.open(StandardProtocolFamily.UNIX)
+                        .bind(UnixDomainSocketAddress.of(listening)),
+                UnixDomainSocketAddress.of(socket));
     }
 
     int port() {
-        return listener.getLocalPort();
+        return listener.socket().getLocalPort();
     }
 
     /// Does harm to every stream of both directions once so many bytes have passed.
@@ -77,10 +95,14 @@ final class TcpProxy implements AutoCloseable {
     private void accept() {
         try {
             while (true) {
-                Socket near = listener.accept();
+                SocketChannel near = listener.accept();
                 sockets.add(near);
                 int stream = sockets.size() / 2;
-                Socket far = new Socket("127.0.0.1", target);
+                SocketChannel far =
+                        target instanceof UnixDomainSocketAddress
+                                ? SocketChannel.open(StandardProtocolFamily.UNIX)
+                                : SocketChannel.open();
+                far.connect(target);
                 sockets.add(far);
                 Thread.ofPlatform().daemon().start(() -> pump(near, far, stream, stream == 0));
                 Thread.ofPlatform().daemon().start(() -> pump(far, near, stream, false));
@@ -90,14 +112,14 @@ final class TcpProxy implements AutoCloseable {
         }
     }
 
-    private void pump(Socket from, Socket to, int stream, boolean record) {
+    private void pump(SocketChannel from, SocketChannel to, int stream, boolean record) {
         Random random = new Random(seed ^ stream);
         byte[] buffer = new byte[16_384];
         long passed = 0;
         try (from;
                 to) {
-            InputStream in = from.getInputStream();
-            OutputStream out = to.getOutputStream();
+            InputStream in = Channels.newInputStream(from);
+            OutputStream out = Channels.newOutputStream(to);
             int n = in.read(buffer);
             while (n > 0) {
                 if (record) {
@@ -149,7 +171,7 @@ final class TcpProxy implements AutoCloseable {
     @Override
     public void close() throws IOException {
         listener.close();
-        for (Socket socket : sockets) {
+        for (SocketChannel socket : sockets) {
             socket.close();
         }
     }
