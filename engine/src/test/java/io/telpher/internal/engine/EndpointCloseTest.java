@@ -21,12 +21,9 @@ import org.junit.jupiter.api.Timeout;
 class EndpointCloseTest {
     private static final Duration LONG = Duration.ofMinutes(2);
 
-    private static final EndpointOptions LOOPBACK =
-            EndpointOptions.DEFAULTS.withTransports(List.of("tcp")).withInterfaces(List.of("lo"));
-
     @Test
     void aReceiveThatNothingHasComeForKeepsNoRegion() {
-        try (EndpointImpl endpoint = new EndpointImpl(LOOPBACK.withDrainLimit(LONG))) {
+        try (EndpointImpl endpoint = new EndpointImpl(Loopback.OPTIONS.withDrainLimit(LONG))) {
             ConnectionCore core = new ConnectionCore(endpoint, 1, endpoint.address());
             endpoint.remember(core);
             Link link = new Link(new StubLane(StubLane.LEAST_PAYLOAD), null);
@@ -43,7 +40,7 @@ class EndpointCloseTest {
     /// It gets a part of the drain limit to end by itself.
     @Test
     void aReceiveThatPeersMayFillIsNotEndedAtOnce() {
-        try (EndpointImpl endpoint = new EndpointImpl(LOOPBACK)) {
+        try (EndpointImpl endpoint = Loopback.open()) {
             ConnectionCore core = new ConnectionCore(endpoint, 1, endpoint.address());
             endpoint.remember(core);
             RegionImpl region = (RegionImpl) endpoint.allocate(8);
@@ -61,7 +58,7 @@ class EndpointCloseTest {
     @Timeout(30)
     void aLaneThatIsHeldKeepsNobodyForEver() {
         try (EndpointImpl endpoint =
-                new EndpointImpl(LOOPBACK.withDrainLimit(Duration.ofMillis(200)))) {
+                new EndpointImpl(Loopback.OPTIONS.withDrainLimit(Duration.ofMillis(200)))) {
             ConnectionCore core = new ConnectionCore(endpoint, 1, endpoint.address());
             endpoint.remember(core);
             LaneState lane = new StubLane(StubLane.LEAST_PAYLOAD).addTo(core, 0);
@@ -82,7 +79,8 @@ class EndpointCloseTest {
     @Timeout(30)
     void aLaneThatIsHeldLeavesThePeersNoWindow() {
         EndpointOptions options =
-                LOOPBACK.withTransports(List.of("shm", "tcp"))
+                Loopback.OPTIONS
+                        .withTransports(List.of("shm", "tcp"))
                         .withDrainLimit(Duration.ofMillis(200));
         try (EndpointImpl owner = new EndpointImpl(options);
                 EndpointImpl peer = new EndpointImpl(options)) {
@@ -105,7 +103,8 @@ class EndpointCloseTest {
 
     @Test
     void allWhoCloseAtTheSameTimeHearOfABusyRegion() throws Exception {
-        EndpointImpl endpoint = new EndpointImpl(LOOPBACK.withDrainLimit(Duration.ofSeconds(1)));
+        EndpointImpl endpoint =
+                new EndpointImpl(Loopback.OPTIONS.withDrainLimit(Duration.ofSeconds(1)));
         RegionImpl region = (RegionImpl) endpoint.allocate(8);
         assertThat(region.enter()).isTrue();
         CompletableFuture<Throwable> first =

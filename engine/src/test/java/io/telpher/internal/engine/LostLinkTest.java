@@ -2,7 +2,6 @@ package io.telpher.internal.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.telpher.EndpointOptions;
 import io.telpher.MemoryRegion;
 import io.telpher.RemoteMemory;
 import io.telpher.Transfer;
@@ -46,11 +45,7 @@ class LostLinkTest {
 
     @BeforeEach
     void open() {
-        endpoint =
-                new EndpointImpl(
-                        EndpointOptions.DEFAULTS
-                                .withTransports(List.of("tcp"))
-                                .withInterfaces(List.of("lo")));
+        endpoint = Loopback.open();
         core = new ConnectionCore(endpoint, 1, endpoint.address());
         region = endpoint.allocate(RANGES * RANGE);
     }

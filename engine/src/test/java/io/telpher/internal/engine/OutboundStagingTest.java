@@ -4,13 +4,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.telpher.Access;
 import io.telpher.Device;
-import io.telpher.EndpointOptions;
 import io.telpher.MemoryRegion;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.internal.ffi.cuda.FakeGpu;
 import java.time.Duration;
-import java.util.List;
 import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
@@ -37,11 +35,7 @@ class OutboundStagingTest {
 
     @BeforeEach
     void open() {
-        endpoint =
-                new EndpointImpl(
-                        EndpointOptions.DEFAULTS
-                                .withTransports(List.of("tcp"))
-                                .withInterfaces(List.of("lo")));
+        endpoint = Loopback.open();
         core = new ConnectionCore(endpoint, 1, endpoint.address());
         stub = new StubLane(MIB);
         lane = stub.addTo(core, 0);

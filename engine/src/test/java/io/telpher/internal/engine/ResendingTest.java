@@ -2,9 +2,7 @@ package io.telpher.internal.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.telpher.EndpointOptions;
 import io.telpher.internal.wire.Frame;
-import java.util.List;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -19,11 +17,7 @@ class ResendingTest {
 
     @BeforeEach
     void open() {
-        endpoint =
-                new EndpointImpl(
-                        EndpointOptions.DEFAULTS
-                                .withTransports(List.of("tcp"))
-                                .withInterfaces(List.of("lo")));
+        endpoint = Loopback.open();
         core = new ConnectionCore(endpoint, 1, endpoint.address());
     }
 

@@ -2,7 +2,6 @@ package io.telpher.internal.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.telpher.EndpointOptions;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
@@ -17,7 +16,6 @@ import io.telpher.spi.Windows;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
-import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -33,11 +31,7 @@ class UndertakerTest {
 
     @BeforeEach
     void post() {
-        endpoint =
-                new EndpointImpl(
-                        EndpointOptions.DEFAULTS
-                                .withTransports(List.of("tcp"))
-                                .withInterfaces(List.of("lo")));
+        endpoint = Loopback.open();
         core = new ConnectionCore(endpoint, 1, endpoint.address());
         endpoint.remember(core);
         receive = new ConnectionImpl(core).receive(1, endpoint.allocate(8).all());

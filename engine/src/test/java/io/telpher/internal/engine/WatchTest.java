@@ -33,9 +33,6 @@ class WatchTest {
 
     private static final Duration MINUTE = Duration.ofMinutes(1);
 
-    private static final EndpointOptions LOOPBACK =
-            EndpointOptions.DEFAULTS.withTransports(List.of("tcp")).withInterfaces(List.of("lo"));
-
     private static ConnectionCore connection(EndpointImpl endpoint, long id) {
         ConnectionCore core = new ConnectionCore(endpoint, id, endpoint.address());
         endpoint.remember(core);
@@ -46,7 +43,7 @@ class WatchTest {
 
     @Test
     void onlyTheIdleConnectionIsLeftAlone() throws Exception {
-        try (EndpointImpl endpoint = new EndpointImpl(LOOPBACK)) {
+        try (EndpointImpl endpoint = Loopback.open()) {
             ConnectionCore busy = connection(endpoint, 1);
             ConnectionCore idle = connection(endpoint, 2);
             MemoryRegion region = endpoint.allocate(8);
@@ -138,7 +135,7 @@ class WatchTest {
 
     @Test
     void whoPostsAtTheEndOfARareLookIsLookedAtByTheNextTick() {
-        try (EndpointImpl endpoint = new EndpointImpl(LOOPBACK)) {
+        try (EndpointImpl endpoint = Loopback.open()) {
             Watch watch = slow(endpoint);
             boolean before = watch.slow;
             watch.slow = false; // somebody posts and rings: there is a tick soon
@@ -152,7 +149,7 @@ class WatchTest {
 
     @Test
     void looksBecomeRareOnceNothingHasBeenThereTwentyTimes() {
-        try (EndpointImpl endpoint = new EndpointImpl(LOOPBACK)) {
+        try (EndpointImpl endpoint = Loopback.open()) {
             Watch watch = new Watch(new ConnectionCore(endpoint, 1, endpoint.address()));
             long now = 0;
             for (int i = 0; i < 20; i++) {
@@ -180,7 +177,7 @@ class WatchTest {
 
     @Test
     void whatIsFoundInTheLastQuickLookKeepsThemQuick() {
-        try (EndpointImpl endpoint = new EndpointImpl(LOOPBACK)) {
+        try (EndpointImpl endpoint = Loopback.open()) {
             Watch watch = new Watch(new ConnectionCore(endpoint, 1, endpoint.address()));
             for (int i = 0; i < 20; i++) {
                 watch.ticked(0, false);

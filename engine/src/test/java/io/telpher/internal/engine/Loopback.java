@@ -1,0 +1,16 @@
+package io.telpher.internal.engine;
+
+import io.telpher.EndpointOptions;
+import java.util.List;
+
+/// Endpoints that reach nobody outside, for connections whose lanes are the test's doing.
+final class Loopback {
+    static final EndpointOptions OPTIONS =
+            EndpointOptions.DEFAULTS.withTransports(List.of("tcp")).withInterfaces(List.of("lo"));
+
+    private Loopback() {}
+
+    static EndpointImpl open() {
+        return new EndpointImpl(OPTIONS);
+    }
+}
