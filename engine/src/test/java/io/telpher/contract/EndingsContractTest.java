@@ -15,6 +15,9 @@ class EndingsContractTest {
     class Deadline extends DeadlineContract {}
 
     @Nested
+    class Standstill extends StandstillContract {}
+
+    @Nested
     class Death extends DeathContract {}
 
     @Nested

@@ -28,5 +28,9 @@ class GpuEndingsContractTest {
 
     @Nested
     @Setting.OnRequest(TestPath.CUDA_VIA)
+    class Standstill extends StandstillContract {}
+
+    @Nested
+    @Setting.OnRequest(TestPath.CUDA_VIA)
     class Death extends DeathContract {}
 }

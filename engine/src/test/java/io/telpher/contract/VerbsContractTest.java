@@ -29,7 +29,7 @@ class VerbsContractTest {
     /// Of peers that stand still.
     @Nested
     @Setting.In(Place.TWO)
-    class Deadline extends DeadlineContract {}
+    class Standstill extends StandstillContract {}
 
     /// Of peers that end.
     @Nested

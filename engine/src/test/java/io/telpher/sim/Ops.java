@@ -211,7 +211,7 @@ final class Ops {
                 }
                 case RECEIVE -> {
                     if (done && own != null) {
-                        run.received(this, moved);
+                        run.arrivals.received(this, moved);
                     }
                 }
                 default -> {}

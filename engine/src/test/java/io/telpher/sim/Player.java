@@ -78,7 +78,7 @@ final class Player {
         try {
             int length = connection.pollNotification(room);
             if (length >= 0) {
-                run.notified(side, room.asSlice(0, length).toArray(ValueLayout.JAVA_BYTE));
+                run.arrivals.notified(side, room.asSlice(0, length).toArray(ValueLayout.JAVA_BYTE));
             }
         } catch (IndexOutOfBoundsException e) {
             take(connection.pollNotification()); // a large one
@@ -87,7 +87,7 @@ final class Player {
 
     private void take(@Nullable Notification note) {
         if (note != null) {
-            run.notified(side, note.payload());
+            run.arrivals.notified(side, note.payload());
         }
     }
 
@@ -253,7 +253,7 @@ final class Player {
         op.tag = random.nextInt(RandomRun.TAGS);
         op.position = side.sendCount.merge(op.tag, 1, Integer::sum) - 1;
         Ops.fill(own.memory, from[0], length, op.id);
-        run.sent(op);
+        run.arrivals.sent(op);
         if (random.nextInt(6) == 0) {
             op.deadline = run.options.deadline().toNanos();
             posted(op, connection.trySend(op.tag, own.region, from[0], length));
@@ -448,7 +448,7 @@ final class Player {
             case SEND -> {
                 op.position = side.sendCount.merge(op.tag, 1, Integer::sum) - 1;
                 Ops.fill(own.memory, op.localAt, op.length, op.id);
-                run.sent(op);
+                run.arrivals.sent(op);
             }
             default -> op.position = side.receiveCount.merge(op.tag, 1, Integer::sum) - 1;
         }

@@ -12,7 +12,6 @@ import io.telpher.internal.engine.Leftovers;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -62,8 +61,7 @@ final class RandomRun implements AutoCloseable {
 
     private final List<SimLink> links = new ArrayList<>();
     private final Map<Long, Ops.Op> ops = new LinkedHashMap<>();
-    private final Map<String, List<Ops.Op>> sends = new HashMap<>();
-    private final Map<String, Map<Integer, Integer>> matches = new HashMap<>();
+    final Arrivals arrivals = new Arrivals(this, ops);
     private final List<Area> retired = new ArrayList<>();
     private final List<String> violations = new ArrayList<>();
 
@@ -214,68 +212,6 @@ final class RandomRun implements AutoCloseable {
         return op;
     }
 
-    void sent(Ops.Op op) {
-        sends.computeIfAbsent(op.side.name + op.tag, k -> new ArrayList<>()).add(op);
-    }
-
-    /// A receive is `DONE`: whose message is it?
-    void received(Ops.Op receive, long moved) {
-        Area own = java.util.Objects.requireNonNull(receive.local);
-        String channel = receive.side.other().name + receive.tag;
-        for (Ops.Op send : sends.getOrDefault(channel, List.of())) {
-            if (send.length == moved
-                    && Ops.wrong(own.memory, receive.localAt, moved, send.id) < 0) {
-                if (moved == 0) {
-                    return; // they all look the same
-                }
-                Integer before = matches(channel).put(send.position, receive.position);
-                if (before != null) {
-                    violated(send + " was received twice, by " + receive + " and " + before);
-                }
-                return;
-            }
-        }
-        violated(receive + " is DONE, but what it holds was not sent");
-    }
-
-    private Map<Integer, Integer> matches(String channel) {
-        return matches.computeIfAbsent(channel, k -> new java.util.TreeMap<>());
-    }
-
-    void notified(Side by, byte[] payload) {
-        if (payload.length < Long.BYTES) {
-            violated("a notification of " + payload.length + " bytes, which nobody has sent");
-            return;
-        }
-        long id = java.nio.ByteBuffer.wrap(payload).getLong();
-        Ops.Op op = ops.get(id);
-        if (op == null || op.side != by.other() || op.note != payload.length) {
-            violated(
-                    "a notification to %s that nobody has sent: %s"
-                            .formatted(by.name, HexFormat.of().formatHex(payload)));
-            return;
-        }
-        for (int i = Long.BYTES; i < payload.length; i++) {
-            if (payload[i] != Ops.pattern(id, i)) {
-                violated(op + ": byte " + i + " of its notification is wrong");
-                break;
-            }
-        }
-        if (op.noteSeen) {
-            violated(op + " notified twice");
-        }
-        op.noteSeen = true;
-        if (op.ordered && !takers) { // two who take may tell of it in another order
-            if (op.id < by.lastOrdered) {
-                violated(op + " notified after " + by.lastOrdered + ", which was sent later");
-            }
-            by.lastOrdered = op.id;
-        }
-        if (op.kind == Ops.Kind.WRITE) {
-            op.checkTarget("at its notification");
-        }
-    }
-
     /// An area was closed: it is still looked at in the end.
     void retired(Side side, Area area) {
         retired.add(area);
@@ -299,7 +235,8 @@ final class RandomRun implements AutoCloseable {
     private void take(Side side, Connection connection) {
         while (connection.isOpen() && !(side.finished && side.other().finished)) {
             try {
-                notified(side, connection.awaitNotification(Duration.ofMillis(100)).payload());
+                arrivals.notified(
+                        side, connection.awaitNotification(Duration.ofMillis(100)).payload());
             } catch (TelpherException e) {
                 // None came, or the connection has ended.
             }
@@ -350,7 +287,7 @@ final class RandomRun implements AutoCloseable {
         for (Ops.Op op : ops.values()) {
             op.checkAtRest();
         }
-        checkOrder();
+        arrivals.checkOrder();
         for (Area area : retired) {
             String changed = area.changedSinceClose();
             if (changed != null) {
@@ -410,23 +347,6 @@ final class RandomRun implements AutoCloseable {
             text.append("\n      at ").append(frame);
         }
         return text.toString();
-    }
-
-    /// Later sends meet later receives.
-    private void checkOrder() {
-        matches.forEach(
-                (channel, bySend) -> {
-                    int last = -1;
-                    for (Map.Entry<Integer, Integer> one : bySend.entrySet()) {
-                        if (one.getValue() <= last) {
-                            violated(
-                                    "channel %s: send %d met receive %d, after an earlier one met %d"
-                                            .formatted(
-                                                    channel, one.getKey(), one.getValue(), last));
-                        }
-                        last = one.getValue();
-                    }
-                });
     }
 
     private void start(Side side, boolean accepts) {
@@ -518,7 +438,7 @@ final class RandomRun implements AutoCloseable {
     private void takeLate(Side side, Connection connection) {
         Notification late;
         while ((late = connection.pollNotification()) != null) {
-            notified(side, late.payload());
+            arrivals.notified(side, late.payload());
         }
     }
 
