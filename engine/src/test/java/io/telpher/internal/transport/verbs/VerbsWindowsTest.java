@@ -1,10 +1,12 @@
 package io.telpher.internal.transport.verbs;
 
 import static java.lang.foreign.ValueLayout.JAVA_BYTE;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import com.sun.management.ThreadMXBean;
 import io.telpher.Access;
+import io.telpher.Connection;
 import io.telpher.MemoryRegion;
 import io.telpher.MemorySlice;
 import io.telpher.MemorySlices;
@@ -126,6 +128,29 @@ class VerbsWindowsTest {
             assertByNic(regions.read(couple));
             regions.assertSame();
             assertThat(couple.connection.explain()).contains("one-sided: verbs over fake");
+        }
+    }
+
+    /// Whoever polls its memory at the target sees it by one request and one call; this side takes
+    /// a completion later, when it looks for the end.
+    @Test
+    void aShortWriteArrivesByOneRequest() {
+        VERBS.removeDevice("fake1");
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
+            Regions regions = Regions.of(couple, 8).opened(couple);
+            regions.here().segment().set(JAVA_LONG, 0, 42);
+            long posts = VERBS.posts();
+            long calls = VERBS.calls();
+            long requests = VERBS.requests();
+            long token =
+                    couple.connection.tryWrite(regions.here(), 0, regions.there().remote(), 0, 8);
+            assertThat(regions.there().segment().get(JAVA_LONG, 0)).isEqualTo(42);
+            assertThat(VERBS.posts() - posts).isEqualTo(1);
+            while (couple.connection.poll(token) == Connection.PENDING) {
+                Thread.onSpinWait();
+            }
+            assertThat(VERBS.requests() - requests).isEqualTo(1);
+            assertThat(VERBS.calls() - calls).as("the post, and one poll").isEqualTo(2);
         }
     }
 
