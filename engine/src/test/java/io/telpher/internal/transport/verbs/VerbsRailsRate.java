@@ -18,7 +18,6 @@ import java.util.concurrent.CompletableFuture;
 /// figures.
 final class VerbsRailsRate {
     private static final Duration LIMIT = Duration.ofSeconds(120);
-    private static final int BYTES = 8 << 20;
     private static final int ROUNDS = 5;
 
     private static final EndpointOptions OPTIONS =
@@ -31,17 +30,22 @@ final class VerbsRailsRate {
 
     private VerbsRailsRate() {}
 
-    /// @param arguments rates of the two cables in Mbit/s, as A:B
+    /// @param arguments rates of the two cables in Mbit/s and length of a write in MiB, as A:B:C
     public static void main(String[] arguments) throws Exception {
         RdmaNode.warmUp();
         for (String rates : arguments) {
             String[] each = rates.split(":");
             limit("n01", each[0]);
             limit("n02", each[1]);
-            double a = measure(rates + " first", List.of("rxe01"), List.of("rxe10"));
-            double b = measure(rates + " second", List.of("rxe02"), List.of("rxe20"));
+            int bytes = Integer.parseInt(each[2]) << 20;
+            double a = measure(rates + " first", bytes, List.of("rxe01"), List.of("rxe10"));
+            double b = measure(rates + " second", bytes, List.of("rxe02"), List.of("rxe20"));
             double both =
-                    measure(rates + " both", List.of("rxe01", "rxe02"), List.of("rxe10", "rxe20"));
+                    measure(
+                            rates + " both",
+                            bytes,
+                            List.of("rxe01", "rxe02"),
+                            List.of("rxe10", "rxe20"));
             System.out.printf("%s: %.2f of the sum%n", rates, both / (a + b));
         }
     }
@@ -58,7 +62,7 @@ final class VerbsRailsRate {
     }
 
     /// @return the median
-    private static double measure(String what, List<String> near, List<String> far)
+    private static double measure(String what, int bytes, List<String> near, List<String> far)
             throws Exception {
         try (Endpoint here = FakeVerbs.open(OPTIONS, RdmaNode.provider(near));
                 Endpoint there = FakeVerbs.open(OPTIONS, RdmaNode.provider(far))) {
@@ -66,8 +70,8 @@ final class VerbsRailsRate {
                     CompletableFuture.supplyAsync(() -> there.accept(LIMIT));
             Connection connection = here.connect(there.address(), LIMIT);
             accepted.join();
-            MemoryRegion from = here.allocate(BYTES, Access.READ_WRITE);
-            MemoryRegion into = there.allocate(BYTES, Access.READ_WRITE);
+            MemoryRegion from = here.allocate(bytes, Access.READ_WRITE);
+            MemoryRegion into = there.allocate(bytes, Access.READ_WRITE);
             List<Double> rates = new ArrayList<>();
             // The first two have windows opened, and show how fast each link is.
             for (int i = -2; i < ROUNDS; i++) {
@@ -77,7 +81,7 @@ final class VerbsRailsRate {
                 if (!write.await(LIMIT) || from.segment().mismatch(into.segment()) >= 0) {
                     throw new AssertionError(write + ": " + write.error());
                 }
-                double rate = BYTES * 1e3 / (System.nanoTime() - start);
+                double rate = bytes * 1e3 / (System.nanoTime() - start);
                 if (i >= 0) {
                     rates.add(rate);
                 }
