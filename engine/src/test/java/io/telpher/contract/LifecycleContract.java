@@ -5,15 +5,19 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.telpher.Connection;
 import io.telpher.MemoryRegion;
+import io.telpher.MemorySlice;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.TransferOptions;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -27,6 +31,9 @@ import org.junit.jupiter.api.Test;
 /// Opening, closing, and what is left.
 @Setting.In({Place.ONE, Place.TWO, Place.NETNS})
 abstract class LifecycleContract extends Contract {
+    /// How many regions are lent at a time: what one costs is not lost in waiting for threads.
+    private static final int LENT = 10;
+
     private static final Duration LIMIT = Duration.ofMillis(2500);
 
     /// Nothing that ends early or late may take longer than the drain limit.
@@ -443,11 +450,10 @@ abstract class LifecycleContract extends Contract {
         CompletableFuture<Boolean> owner = peer.begin(LifecycleContract::lendRegions);
         checkFlat(
                 "allocate, write and close",
-                Scale.count(10_000),
+                Scale.count(10_000) / LENT,
                 i -> {
-                    RemoteMemory lent = RemoteMemory.ofBytes(takeNote(here));
                     here.fill("local", 0, 100, i);
-                    here.write("local", 0, 100, lent).assertDone(100);
+                    writeAll(here.slice("local", 0, 100), takeNote(here));
                     tell(here, ByteBuffer.allocate(4).putInt(i).array());
                 });
         takeNote(here);
@@ -456,20 +462,35 @@ abstract class LifecycleContract extends Contract {
         before.awaitSame();
     }
 
-    /// Registers, has the other side write, checks and closes, until that has had enough.
-    private static void lendRegions(Participant self) {
-        for (int i = 0; ; i++) {
-            self.add("lent", Kind.MAIN[i % 2], 8192);
-            tell(self, self.region("lent").remote().toBytes());
-            byte[] seed = takeNote(self);
-            if (seed.length > 0) {
-                self.check("lent", 0, 100, ByteBuffer.wrap(seed).getInt());
-            }
-            self.drop("lent");
-            if (seed.length == 0) {
-                return;
-            }
+    /// Writes the same into each of the regions that are lent.
+    private void writeAll(MemorySlice source, byte[] descriptors) {
+        List<Transfer> writes = new ArrayList<>();
+        int size = descriptors.length / LENT;
+        for (int at = 0; at < descriptors.length; at += size) {
+            byte[] one = Arrays.copyOfRange(descriptors, at, at + size);
+            writes.add(connection().write(source, RemoteMemory.ofBytes(one)));
         }
+        writes.forEach(write -> Outcome.of(write).assertDone(source.length()));
+    }
+
+    /// Registers some regions, has the other side write, checks and closes, until that has had
+    /// enough.
+    private static void lendRegions(Participant self) throws IOException {
+        byte[] seed;
+        do {
+            ByteArrayOutputStream descriptors = new ByteArrayOutputStream();
+            for (int i = 0; i < LENT; i++) {
+                descriptors.write(self.add("lent" + i, Kind.MAIN[i % 2], 8192).remote().toBytes());
+            }
+            tell(self, descriptors.toByteArray());
+            seed = takeNote(self);
+            for (int i = 0; i < LENT; i++) {
+                if (seed.length > 0) {
+                    self.check("lent" + i, 0, 100, ByteBuffer.wrap(seed).getInt());
+                }
+                self.drop("lent" + i);
+            }
+        } while (seed.length > 0);
     }
 
     private static byte[] takeNote(Participant self) {
