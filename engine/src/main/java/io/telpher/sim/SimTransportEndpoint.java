@@ -120,10 +120,13 @@ final class SimTransportEndpoint implements TransportEndpoint {
             for (Locator locator : peer.of(SimTransport.NAME)) {
                 String text = new String(locator.data(), StandardCharsets.UTF_8);
                 int there = Integer.parseInt(text.substring(text.lastIndexOf('/') + 1));
-                SimProcess other = end.stream().end(1 - end.side()).process();
+                StreamEnd theirs = end.stream().end(1 - end.side());
+                SimProcess other = theirs.process();
                 SimTransportEndpoint owner = other.listener(there);
                 if (owner != null) {
-                    windows = new SimWindows(process, owner.registry);
+                    windows =
+                            new SimWindows(
+                                    process, owner.registry, new SimAdverts(process, end, theirs));
                 }
             }
         }

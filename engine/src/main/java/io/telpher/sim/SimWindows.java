@@ -26,12 +26,14 @@ final class SimWindows implements Windows {
 
     private final SimProcess process;
     private final WindowRegistry registry;
+    private final SimAdverts adverts;
     private final Set<SimWindow> open = new LinkedHashSet<>();
     private boolean closed;
 
-    SimWindows(SimProcess process, WindowRegistry registry) {
+    SimWindows(SimProcess process, WindowRegistry registry, SimAdverts adverts) {
         this.process = process;
         this.registry = registry;
+        this.adverts = adverts;
         process.add(this);
     }
 
@@ -71,6 +73,11 @@ final class SimWindows implements Windows {
         open.add(window);
         process.scheduler().preempt(); // the answer is on its way, and the region may be closed now
         return CompletableFuture.completedFuture(window);
+    }
+
+    @Override
+    public SimAdverts adverts() {
+        return adverts;
     }
 
     @Override
@@ -164,6 +171,7 @@ final class SimWindows implements Windows {
                 if (!guard.goOn()) {
                     return done > 0 ? done : STOPPED;
                 }
+                process.scheduler().preempt(); // in the middle of a slice, after the looks
                 long n = Math.min(SLICE, length - done);
                 MemorySegment.copy(from, at + done, to, into + done, n);
                 done += n;

@@ -8,6 +8,10 @@ final class StreamEnd implements SimProcess.Pollable {
     private final SimProcess process;
     private final int side;
     private final int descriptor;
+
+    /// What its side says of receives.
+    final SimAdverts.Said said = new SimAdverts.Said();
+
     private @Nullable Pipe in;
     private @Nullable Pipe out;
     private @Nullable String failure;

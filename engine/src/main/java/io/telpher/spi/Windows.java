@@ -25,6 +25,12 @@ public interface Windows extends AutoCloseable {
         return null;
     }
 
+    /// @return what keeps each side from storing into receives that the other has ended; null where
+    ///     nothing does
+    default @Nullable Adverts adverts() {
+        return null;
+    }
+
     /// @return which paths the probe allows, and why not the others; for people
     String explain();
 

@@ -65,6 +65,15 @@ final class Content {
         }
     }
 
+    /// @return how many bytes do not have a value
+    static long others(MemorySegment memory, byte value) {
+        long others = 0;
+        for (long at = 0; at < memory.byteSize(); at++) {
+            others += memory.get(Bytes.BYTE, at) == value ? 0 : 1;
+        }
+        return others;
+    }
+
     /// Checks that every byte of a range has one of two values.
     static void checkEither(MemorySegment memory, long offset, long length, byte one, byte other) {
         for (long done = 0; done < length; done++) {

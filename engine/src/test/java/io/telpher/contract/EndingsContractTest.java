@@ -2,9 +2,12 @@ package io.telpher.contract;
 
 import org.junit.jupiter.api.Nested;
 
-/// The contract of what ends: regions, connections, endpoints, and peers that stop, die or turn
-/// into another program. [ContractTest] says where each topic runs.
+/// The contract of what ends: receives, regions, connections, endpoints, and peers that stop, die
+/// or turn into another program. [ContractTest] says where each topic runs.
 class EndingsContractTest {
+    @Nested
+    class Advert extends AdvertContract {}
+
     @Nested
     class Revocation extends RevocationContract {}
 

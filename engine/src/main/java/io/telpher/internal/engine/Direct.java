@@ -7,6 +7,7 @@ import io.telpher.MemorySlices;
 import io.telpher.RemoteMemory;
 import io.telpher.RemoteSlices;
 import io.telpher.TelpherException;
+import io.telpher.spi.Adverts;
 import io.telpher.spi.Window;
 import io.telpher.spi.Windows;
 import io.telpher.spi.WorkQueue;
@@ -49,6 +50,9 @@ final class Direct {
     /// What the link's own queue copies, which is everything then; or null.
     final @Nullable QueuedCopies queued;
 
+    /// Says which receives of the peer may be stored into, and which of this side's; or null.
+    final @Nullable Adverts adverts;
+
     /// Makes them able to.
     final DeviceReach reach;
 
@@ -68,6 +72,7 @@ final class Direct {
         this.lane = lane;
         WorkQueue queue = windows.queue();
         this.queued = queue == null ? null : new QueuedCopies(connection, this, queue);
+        this.adverts = windows.adverts();
         this.devices = new DeviceCopies(connection, this);
         this.reach = new DeviceReach(connection, this);
         this.opening = new WindowOpening(connection, windows, this);

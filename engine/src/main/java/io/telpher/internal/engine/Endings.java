@@ -84,6 +84,7 @@ final class Endings {
             return;
         }
         if (op.advance(Operation.PENDING, Operation.ENDED)) {
+            keepSenderOut(op);
             op.reason = reason;
             op.quiet = RemoteQuiet.YES;
             ended(op);
@@ -103,6 +104,7 @@ final class Endings {
         if (!op.advance(Operation.PENDING, Operation.ENDING)) {
             return false;
         }
+        keepSenderOut(op);
         op.reason = reason;
         op.error = why;
         op.drainUntil = connection.platform.nanoTime() + drainNanos;
@@ -119,6 +121,14 @@ final class Endings {
             tryFinish(op, false);
         }
         return true;
+    }
+
+    /// The sender may not store into a receive any more. That needs no answer; being asked besides,
+    /// the sender says what has become of its message.
+    private void keepSenderOut(Operation op) {
+        if (op.revocable) {
+            connection.oneSided.links.keepOut(op.token());
+        }
     }
 
     private void tellPeer(Operation op, int reason) {
@@ -166,16 +176,38 @@ final class Endings {
         if (op.state() != Operation.ENDING || !op.letGo || op.copying || op.copies > 0) {
             return;
         }
-        boolean quiet = op.unconfirmed == 0 && !op.asking;
-        if (!quiet && !force) {
+        boolean answered = op.unconfirmed == 0 && !op.asking;
+        if (!answered && !force) {
+            return;
+        }
+        boolean exposed = isExposed(op);
+        if (exposed && force && awaitsSender(op)) {
             return;
         }
         if (op.advance(Operation.ENDING, Operation.ENDED)) {
-            boolean exposed = op.exposed && !op.peerEnded;
-            boolean sure = quiet && !exposed && op.unfenced == null;
+            // The memory of a receive is this side's, which frames do not reach any more.
+            boolean sure =
+                    (answered || op.kind == Operation.Kind.RECEIVE)
+                            && !exposed
+                            && op.unfenced == null;
             op.quiet = sure ? RemoteQuiet.YES : RemoteQuiet.UNKNOWN;
             ended(op);
         }
+    }
+
+    /// Whether bytes may still be written that nobody here can hold up.
+    private boolean isExposed(Operation op) {
+        return op.exposed
+                && !op.peerEnded
+                && !(op.revocable && !connection.oneSided.links.isInside(op.token()));
+    }
+
+    /// Whether an exposed operation is a receive that its sender is about to leave: it has been
+    /// kept out, so it is in the middle of one slice. A thread of this process leaves surely.
+    private boolean awaitsSender(Operation op) {
+        return op.revocable
+                && (connection.oneSided.links.isOwnProcess()
+                        || connection.platform.nanoTime() - op.drainUntil < 0);
     }
 
     /// Its regions are left last: whoever closes one finds the transfer ended.
@@ -416,6 +448,22 @@ final class Endings {
                 work.set();
             }
         }
+    }
+
+    /// Ends the receives that are ending and that senders can be kept out of, while the windows
+    /// that tell of the senders are there. Under the lock.
+    ///
+    /// @return false when some sender has yet to leave
+    boolean forceRevocable() {
+        boolean all = true;
+        for (int i = 0; i < table.size(); i++) {
+            Operation op = table.at(i);
+            if (op.revocable && op.state() == Operation.ENDING) {
+                tryFinish(op, true);
+                all &= op.state() != Operation.ENDING || !isExposed(op) || !awaitsSender(op);
+            }
+        }
+        return all;
     }
 
     /// Ends everything that is ending: the lanes are closed. Under the lock.

@@ -1,6 +1,7 @@
 package io.telpher.internal.engine;
 
 import io.telpher.internal.memory.Release;
+import io.telpher.spi.Adverts;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Executor;
@@ -60,6 +61,53 @@ final class LinkWindows {
 
     boolean areThere() {
         return current() != null;
+    }
+
+    // --- receives that the peer may store into, by whichever link -------------------------------
+
+    /// Lets the peer in. A link that comes later does not.
+    ///
+    /// @return whether it can be kept out again
+    boolean admit(long receive) {
+        boolean revocable = true;
+        for (Direct each : links) {
+            Adverts adverts = each.adverts;
+            if (adverts == null) {
+                revocable = false;
+            } else {
+                adverts.admit(receive);
+            }
+        }
+        return revocable;
+    }
+
+    /// Keeps the peer out of a receive that is revocable.
+    void keepOut(long receive) {
+        for (Direct each : links) {
+            if (each.adverts != null) {
+                each.adverts.keepOut(receive);
+            }
+        }
+    }
+
+    /// Whether the peer may be storing into a receive that is revocable.
+    boolean isInside(long receive) {
+        for (Direct each : links) {
+            if (each.adverts != null && each.adverts.isInside(receive)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /// Whether the peer is in this process.
+    boolean isOwnProcess() {
+        for (Direct each : links) {
+            if (each.adverts != null && each.adverts.isOwnProcess()) {
+                return true;
+            }
+        }
+        return false;
     }
 
     /// Ends waits for windows, and looks now and then at what short copies have counted, and for

@@ -7,6 +7,7 @@ import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.internal.device.Intermediates;
 import io.telpher.internal.observe.Log;
+import io.telpher.spi.Adverts;
 import org.jspecify.annotations.Nullable;
 
 /// What this side does to the peer's memory by itself: short copies at once, longer ones as
@@ -158,7 +159,10 @@ final class OneSided {
 
     private void carryOut(Operation op, boolean opened) {
         Direct windows = links.current();
-        int result = windows == null ? Direct.NO_WINDOW : run(windows, op);
+        int result =
+                windows == null
+                        ? Direct.NO_WINDOW
+                        : enter(windows, op) ? run(windows, op) : Connection.STALE;
         if (result == DeviceCopies.LAUNCHED) {
             return;
         }
@@ -167,6 +171,36 @@ final class OneSided {
             return;
         }
         conclude(op, result, "");
+    }
+
+    /// Has a send enter the receive that it is to store into.
+    ///
+    /// @return false when that is over, which frames will hear from the peer
+    private static boolean enter(Direct windows, Operation op) {
+        Adverts adverts = windows.adverts;
+        if (op.kind != Operation.Kind.SEND || adverts == null) {
+            return true;
+        }
+        op.insideOf = op.peerToken;
+        boolean open = adverts.enter(op.insideOf);
+        op.inside = open ? adverts : null;
+        return open;
+    }
+
+    /// Has it leave.
+    ///
+    /// @return how storing went: what went into a receive that had ended was in vain
+    private static int leave(Operation op, int result) {
+        Adverts adverts = op.inside;
+        if (adverts == null) {
+            return result;
+        }
+        boolean open = adverts.isOpen(op.insideOf);
+        op.inside = null;
+        if (!op.exposed) { // by a GPU that is lost
+            adverts.exit(op.insideOf);
+        }
+        return open ? result : Connection.STALE;
     }
 
     /// A GPU has copied a part of an operation: launches the next one, or goes on with the
@@ -227,7 +261,7 @@ final class OneSided {
     /// @param detail why it failed, for people; may be empty
     void conclude(Operation op, int copied, String detail) {
         Direct windows = links.current();
-        int result = copied;
+        int result = leave(op, copied);
         CounterUpdate counter = op.counter;
         boolean counted = false;
         if (result == Connection.DONE && counter != null && windows != null) {
@@ -300,8 +334,8 @@ final class OneSided {
         }
     }
 
-    /// The receive that a message was to be stored into has lost its region. What becomes of the
-    /// message is the receive's to say: its frames find out.
+    /// The receive that a message was to be stored into has ended, or lost its region. What becomes
+    /// of the message is the receive's to say: its frames find out.
     private boolean isReceiveGone(Operation op, int result) {
         return op.kind == Operation.Kind.SEND && result == Connection.STALE && !connection.isOver();
     }
@@ -321,6 +355,7 @@ final class OneSided {
     /// answer: meanwhile nothing touches the operation's memory, so that it can end.
     private void openWindows(Direct windows, Operation op) {
         int generation = op.generation;
+        int unused = leave(op, Connection.DONE); // it enters again when they are open
         op.together = false; // by the time that it can begin its list has long been posted
         Runnable opening =
                 windows.opening.of(

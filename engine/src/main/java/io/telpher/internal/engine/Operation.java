@@ -9,6 +9,7 @@ import io.telpher.RemoteQuiet;
 import io.telpher.RemoteSlices;
 import io.telpher.TelpherException;
 import io.telpher.internal.device.Gpu;
+import io.telpher.spi.Adverts;
 import io.telpher.spi.Clock;
 import io.telpher.spi.Window;
 import java.lang.foreign.MemorySegment;
@@ -180,10 +181,20 @@ final class Operation implements Window.Guard {
     /// A receive that the peer was told of.
     boolean advertised;
 
-    /// Bytes may still be written of which nobody tells when that is over: of a receive whose
+    /// Bytes may be written that this side does not see coming: of a receive whose
     /// memory the peer may store into by itself, until the peer has said that it does not; or by a
     /// device that is lost.
     boolean exposed;
+
+    /// An exposed receive from which the peer can be kept out ([Adverts]).
+    boolean revocable;
+
+    /// Where a send is inside the receive that it stores into, or null; belongs to whoever has to
+    /// do with `copying`.
+    @Nullable Adverts inside;
+
+    /// The token of that receive.
+    long insideOf;
 
     /// The peer's side of it has ended, or never began: it needs not be asked.
     boolean peerEnded;
@@ -249,7 +260,10 @@ final class Operation implements Window.Guard {
 
     @Override
     public boolean goOn() {
-        return state == PENDING && clock.nanoTime() - deadline() < 0;
+        Adverts adverts = inside;
+        return state == PENDING
+                && clock.nanoTime() - deadline() < 0
+                && (adverts == null || adverts.isOpen(insideOf));
     }
 
     /// Gives it so much time. Reading the clock costs more than all the rest of a short operation:
@@ -468,6 +482,8 @@ final class Operation implements Window.Guard {
         letGo = false;
         asking = false;
         exposed = false;
+        revocable = false;
+        inside = null;
         advertised = false;
         peerEnded = false;
         claimed = 0;

@@ -83,6 +83,7 @@ final class Receives {
         RegionImpl region = op.region;
         if (region != null && region.access().canWrite() && connection.oneSided.links.areThere()) {
             op.exposed = true;
+            op.revocable = connection.oneSided.links.admit(op.token());
             frame.payload(region.remote().slice(op.localOffset, op.length).toBytes());
         }
         outbound.enqueue(frame);

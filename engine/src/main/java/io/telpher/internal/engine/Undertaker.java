@@ -203,6 +203,14 @@ final class Undertaker {
         if (!closeLanes() || devices.isBusy()) {
             return false;
         }
+        lock.lock();
+        try {
+            if (!endings.forceRevocable()) {
+                return false;
+            }
+        } finally {
+            lock.unlock();
+        }
         attempt(connection.oneSided::close, "the windows");
         if (devices.isBusy()) {
             return false; // a job has begun in between

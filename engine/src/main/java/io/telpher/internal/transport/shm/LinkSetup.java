@@ -26,7 +26,7 @@ import org.jspecify.annotations.Nullable;
 ///
 /// ```text
 ///  0 magic "TLSH"   4 version 1 (2)   6 size (2)   8 pid (4)   12 flags (4): 1 failed, 2 dumpable,
-///    4 understands shared payloads
+///    4 understands shared payloads, 8 the hazard page's file goes on with adverts ([ShmAdverts])
 /// 16 incarnation (8)   24 PID namespace (8)   32 address of the cookie (8)   40 cookie (16)
 /// 56 data bytes of a ring (4)   60 regions in the table (4)   64 bytes of the hazard page (4)
 /// descriptors: inbound ring, table of regions, hazard page, doorbell
@@ -41,6 +41,7 @@ final class LinkSetup {
     private static final int FAILED = 1;
     private static final int DUMPABLE = 2;
     private static final int SHARES = 4;
+    private static final int ADVERTS = 8;
     private static final int DESCRIPTORS = 4;
 
     private final ShmEndpoint endpoint;
@@ -69,7 +70,7 @@ final class LinkSetup {
     /// What the peer says about itself.
     ///
     /// @param pid in its own PID namespace
-    /// @param flags failed, dumpable, shares
+    /// @param flags failed, dumpable, shares, adverts
     /// @param incarnation of its endpoint
     /// @param pidNamespace inode of its PID namespace
     /// @param cookieAddress where the cookie lies in its memory
@@ -88,6 +89,11 @@ final class LinkSetup {
         /// @return whether it takes in payloads that lie in memory which both share
         boolean shares() {
             return (flags & SHARES) != 0;
+        }
+
+        /// @return whether its file has words of adverts, and it looks at this side's
+        boolean adverts() {
+            return (flags & ADVERTS) != 0;
         }
     }
 
@@ -126,7 +132,7 @@ final class LinkSetup {
             theirs = decode(parcel.bytes());
             if (problem == null) {
                 pid = checkIdentity(theirs);
-                map(parcel.descriptors());
+                map(parcel.descriptors(), theirs);
                 openPidfd(pid);
             }
         } catch (TelpherException e) {
@@ -175,7 +181,7 @@ final class LinkSetup {
     /// Makes what this side contributes.
     private void create() {
         inbound = RingMemory.create();
-        writer = Mapping.createGuarded("telpher-hazards", HazardPage.BYTES, Mapping.Others.READ);
+        writer = Mapping.createGuarded("telpher-hazards", ShmAdverts.FILE, Mapping.Others.READ);
         doorbell = EventFd.create();
         if (doorbell < 0) {
             throw Mapping.failure(doorbell, "eventfd");
@@ -188,7 +194,7 @@ final class LinkSetup {
         boolean dumpable = Processes.prctl(Processes.PR_GET_DUMPABLE, 0) == 1;
         out.putInt(MAGIC).putShort((short) VERSION).putShort((short) GREETING);
         out.putInt(endpoint.host().pid());
-        out.putInt((failed ? FAILED : 0) | (dumpable ? DUMPABLE : 0) | SHARES);
+        out.putInt((failed ? FAILED : 0) | (dumpable ? DUMPABLE : 0) | SHARES | ADVERTS);
         out.putLong(endpoint.context().incarnation()).putLong(endpoint.host().pidNamespace());
         out.putLong(ProcessCookie.address()).put(ProcessCookie.bytes());
         out.putInt(RingMemory.DATA).putInt(RegionEntries.CAPACITY).putInt((int) HazardPage.BYTES);
@@ -255,7 +261,7 @@ final class LinkSetup {
     }
 
     /// Maps what the peer sent. The descriptors are closed by the caller, except the doorbell's.
-    private void map(int[] descriptors) {
+    private void map(int[] descriptors, Greeting theirs) {
         if (descriptors.length != DESCRIPTORS) {
             throw new TelpherException.Unsupported(
                     "%s: %d descriptors came instead of %d; SCM_RIGHTS may be forbidden here"
@@ -264,8 +270,11 @@ final class LinkSetup {
         outbound = RingMemory.open(descriptors[0]);
         peerTable = RegionEntries.open(descriptors[1]);
         peerWriter =
-                Mapping.open(
-                        descriptors[2], HazardPage.BYTES, Memory.PROT_READ, "page of hazard slots");
+                Mapping.openGuarded(
+                        descriptors[2],
+                        theirs.adverts() ? ShmAdverts.FILE : HazardPage.BYTES,
+                        Memory.PROT_READ,
+                        "page of hazard slots");
         if (!isEventFd(descriptors[3])) {
             throw new TelpherException.Unsupported(
                     channel.text() + ": the peer's doorbell is not an eventfd");

@@ -110,13 +110,25 @@ final class Mapping implements AutoCloseable {
     ///
     /// @param protection `PROT_` flags
     static Mapping open(int fd, long bytes, int protection, String what) {
+        return open(fd, bytes, protection, what, null);
+    }
+
+    /// As [#open(int, long, int, String)]; accesses after [#close()] throw
+    /// [IllegalStateException], and `close` waits for those that are running.
+    @SuppressWarnings("MustBeClosedChecker") // The mapping closes it.
+    static Mapping openGuarded(int fd, long bytes, int protection, String what) {
+        return open(fd, bytes, protection, what, Arena.ofShared());
+    }
+
+    private static Mapping open(
+            int fd, long bytes, int protection, String what, @Nullable Arena arena) {
         checkFile(fd, bytes, what);
         long address = Memory.mmap(0, bytes, protection, Memory.MAP_SHARED, fd, 0);
         if (address < 0) {
             throw failure(address, "mmap", "the peer's " + what, bytes + " bytes");
         }
         int unused = Memory.madvise(address, bytes, Memory.MADV_DONTFORK);
-        return new Mapping(address, bytes, -1, null);
+        return new Mapping(address, bytes, -1, arena);
     }
 
     static void checkFile(int fd, long bytes, String what) {

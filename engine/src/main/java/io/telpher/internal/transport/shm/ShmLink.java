@@ -6,6 +6,7 @@ import io.telpher.internal.ffi.linux.Memory;
 import io.telpher.internal.ffi.linux.Poll;
 import io.telpher.internal.ffi.linux.Sockets;
 import io.telpher.internal.observe.Log;
+import io.telpher.spi.Adverts;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.Link;
 import io.telpher.spi.PeerAddress;
@@ -14,6 +15,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 
 /// What the lane and the windows of one link share: the mappings, the doorbells, and the socket,
@@ -218,6 +220,15 @@ final class ShmLink {
         return parts.writer().segment();
     }
 
+    /// @param ownProcess whether the peer is in this process
+    /// @return null where the peer does not know of that
+    @Nullable Adverts adverts(boolean ownProcess) {
+        return parts.greeting().adverts()
+                ? new ShmAdverts(
+                        this, parts.writer().segment(), parts.peerWriter().segment(), ownProcess)
+                : null;
+    }
+
     /// @return the peer's regions
     MemorySegment peerTable() {
         return parts.peerTable().segment();
@@ -374,13 +385,22 @@ final class ShmLink {
 
     /// @return whether the peer may be inside a region
     private boolean isNamed(long announcement) {
+        MemorySegment announced = parts.peerWriter().segment();
+        return isInside(() -> HazardPage.names(announced, announcement), false);
+    }
+
+    /// @param said what the peer's page says
+    /// @return whether the peer may be inside; when the link was given back nobody can tell
+    boolean mayBeInside(BooleanSupplier said) {
+        return isInside(said, true);
+    }
+
+    private boolean isInside(BooleanSupplier said, boolean onceFreed) {
         if (gone) {
             return false;
         }
         synchronized (resources) {
-            return state != State.FREED
-                    && HazardPage.names(parts.peerWriter().segment(), announcement)
-                    && !hasHungUp();
+            return state == State.FREED ? onceFreed : said.getAsBoolean() && !hasHungUp();
         }
     }
 

@@ -9,6 +9,7 @@ import io.telpher.internal.device.Gpu;
 import io.telpher.internal.device.PeerPolicy;
 import io.telpher.internal.device.Runtimes;
 import io.telpher.internal.ffi.linux.Memory;
+import io.telpher.spi.Adverts;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.LocalRegion;
 import io.telpher.spi.PeerAddress;
@@ -45,6 +46,7 @@ final class ShmWindows implements Windows {
     private final @Nullable String noCma;
 
     private final OpenWindows open;
+    private final @Nullable Adverts adverts;
 
     // Guarded by this.
     /// Why memory of the owner's GPUs is not lent, as it says.
@@ -62,6 +64,7 @@ final class ShmWindows implements Windows {
         ShmEndpoint found = ShmEndpoint.local(greeting.incarnation());
         local = link.pid() == endpoint.host().pid() ? found : null;
         process = new ProcessMemory(link.pid(), greeting.cookieAddress(), greeting.cookie());
+        adverts = link.adverts(local != null);
         noSelf = local == null ? "other process" : forbidden("self");
         noMapped = forbidden("mapped");
         String cma = forbidden("cma");
@@ -92,6 +95,11 @@ final class ShmWindows implements Windows {
     /// @return null when this side's options allow the path; the owner's are asked when it answers
     private @Nullable String forbidden(String path) {
         return endpoint.allows(path) ? null : "not among the option 'paths'";
+    }
+
+    @Override
+    public @Nullable Adverts adverts() {
+        return adverts;
     }
 
     /// The owner's progress thread answers, which never waits: this thread waits for it.

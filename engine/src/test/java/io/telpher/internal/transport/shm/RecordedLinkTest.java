@@ -107,6 +107,7 @@ class RecordedLinkTest {
                 .as("sizes, and room for later versions")
                 .isEqualTo(Arrays.copyOfRange(recorded("GREETING"), 56, 128));
         assertThat(peer.receive(64, ShmHarness.soon())).isEqualTo(recorded("VERDICT"));
+        assertThat(link.windows().adverts()).as("what the peer does not know of").isNull();
 
         try (Arena arena = Arena.ofShared()) {
             MemorySegment memory = arena.allocate(8192, 8);
