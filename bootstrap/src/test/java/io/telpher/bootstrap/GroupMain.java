@@ -16,10 +16,10 @@ import java.util.concurrent.Future;
 
 /// Some ranks of a group in a process of its own. Commands come line by line:
 ///
-/// - `join`: all ranks join and connect with everybody; `check`: they exchange messages with
-///   everybody; answers `ok MILLIS`
+/// - `join`: all ranks join; `connect`: they connect with everybody; `check`: they exchange
+///   messages with everybody; answers `ok MILLIS`
 /// - `tell RANK TEXT`, `hear RANK`: the first rank talks with another; answers `ok` or the text
-/// - `barrier NAME`: answers `ok`
+/// - `barrier NAME`: all ranks pass it; answers `ok MILLIS`
 /// - `end`: leaves; answers `ended`
 final class GroupMain {
     private final List<Endpoint> endpoints = new ArrayList<>();
@@ -64,8 +64,14 @@ final class GroupMain {
         long begin = System.nanoTime();
         switch (words[0]) {
             case "join" -> join();
+            case "connect" -> together(GroupMain::connect);
             case "check" -> together(GroupMain::exchange);
-            case "barrier" -> groups.getFirst().barrier(words[1], Fixtures.SOON);
+            case "barrier" ->
+                    together(
+                            group -> {
+                                group.barrier(words[1], Fixtures.SOON);
+                                return group;
+                            });
             case "tell" ->
                     groups.getFirst()
                             .connection(Integer.parseInt(words[1]), Fixtures.SOON)
@@ -100,11 +106,6 @@ final class GroupMain {
             all.add(Fixtures.start(() -> join(index)));
         }
         all.forEach(one -> groups.add(Fixtures.result(one)));
-        together(
-                group -> {
-                    group.connectAll(Fixtures.SOON);
-                    return null;
-                });
     }
 
     private Group join(int index) {
@@ -130,6 +131,11 @@ final class GroupMain {
         List<Future<Object>> all = new ArrayList<>();
         groups.forEach(group -> all.add(Fixtures.start(() -> task.run(group))));
         all.forEach(Fixtures::result);
+    }
+
+    private static Object connect(Group group) {
+        group.connectAll(Fixtures.SOON);
+        return group;
     }
 
     /// Says its own rank to each other one, and hears theirs.
