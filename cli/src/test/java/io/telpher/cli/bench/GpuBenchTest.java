@@ -30,8 +30,8 @@ class GpuBenchTest {
     @Test
     void measuresMemoryOfGpusAndTheDriverAlone() throws IOException {
         Path json = temp.resolve("out.json");
-        Tool.Output output =
-                bench(
+        String text =
+                succeed(
                         "--memory=cuda",
                         "--op=write,send",
                         "--sizes=64000",
@@ -39,15 +39,10 @@ class GpuBenchTest {
                         "--depth=1,4",
                         "--compare=cuda",
                         "--json=" + json);
-        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
-        assertThat(output.text())
+        assertThat(text)
                 .contains("rank 1: Fake GPU", "path cuda-cumem (shm), cuda:cuda memory")
                 .contains("path tcp (tcp), cuda:cuda memory", "cuda peer copy", "all data right");
-        List<Map<String, Object>> rows =
-                Files.readAllLines(json).stream()
-                        .map(Json::parse)
-                        .filter(o -> o.containsKey("system"))
-                        .toList();
+        List<Map<String, Object>> rows = rows(json);
         assertThat(rows)
                 .allSatisfy(
                         row ->
@@ -65,8 +60,8 @@ class GpuBenchTest {
     @Test
     void writesInFlightArePostedAsOneList() throws IOException {
         Path json = temp.resolve("out.json");
-        Tool.Output output =
-                bench(
+        String text =
+                succeed(
                         "--memory=cuda",
                         "--path=cuda-cumem",
                         "--op=write",
@@ -74,13 +69,8 @@ class GpuBenchTest {
                         "--depth=1,16",
                         "--list",
                         "--json=" + json);
-        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
-        assertThat(output.text()).contains("all data right");
-        List<Map<String, Object>> rows =
-                Files.readAllLines(json).stream()
-                        .map(Json::parse)
-                        .filter(o -> o.containsKey("system"))
-                        .toList();
+        assertThat(text).contains("all data right");
+        List<Map<String, Object>> rows = rows(json);
         assertThat(rows)
                 .hasSize(4)
                 .allSatisfy(
@@ -88,63 +78,59 @@ class GpuBenchTest {
                             boolean list = row.get("depth").equals(16L);
                             assertThat(row).containsEntry("wrong", 0L);
                             assertThat(String.valueOf(row.get("settings")))
-                                    .matches(text -> text.contains("one list") == list);
+                                    .matches(settings -> settings.contains("one list") == list);
                         });
     }
 
     @Test
     void foreignMemoryIsLentByCudaIpcAndWrongBytesAreFound() {
         Tool.Output output =
-                bench(
+                fail(
+                        Map.of(),
                         "--memory=cuda-foreign",
                         "--path=cuda-ipc",
                         "--op=write",
                         "--sizes=4K,64K",
                         "--depth=1",
                         "--plant=65536");
-        assertThat(output.exitCode()).as(output.error() + output.text()).isOne();
         assertThat(output.text()).contains("path cuda-ipc (shm)");
         assertThat(output.error()).contains("wrong data", "byte 32768 of what rank 1 got");
     }
 
     @Test
     void hostMemoryBesideItIsPageLocked() {
-        Tool.Output output =
-                bench(
+        String text =
+                succeed(
                         "--memory=cuda:pinned",
                         "--op=write,counter",
                         "--sizes=64K",
                         "--compare=cuda");
-        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
-        assertThat(output.text()).contains("cuda:pinned memory", "D2H pinned", "all data right");
+        assertThat(text).contains("cuda:pinned memory", "D2H pinned", "all data right");
     }
 
     @Test
     void aWayThatTheDriverRefusesIsNotMeasuredUnderItsName() {
         Tool.Output output =
-                bench(
+                fail(
                         Map.of("FAKE_CUDA_REFUSE_PEERS", "0-1"),
                         "--memory=cuda",
                         "--path=cuda-cumem",
                         "--op=write",
                         "--sizes=8");
-        assertThat(output.exitCode()).as(output.error() + output.text()).isOne();
         assertThat(output.error())
                 .contains("path cuda-cumem: no write of cuda:cuda memory", "no peer access");
     }
 
     @Test
     void aThirdGpuCopiesWhereItIsAskedFor() {
-        Tool.Output output =
-                bench(
+        String text =
+                succeed(
                         Map.of("FAKE_CUDA_DEVICES", "3", "FAKE_CUDA_REFUSE_PEERS", "0-1"),
                         "--path=cuda-via-gpu",
                         "--op=write,read",
                         "--sizes=64K,9M",
                         "--depth=1");
-        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
-        assertThat(output.text())
-                .contains("path cuda-via-gpu (shm), cuda:cuda memory", "all data right");
+        assertThat(text).contains("path cuda-via-gpu (shm), cuda:cuda memory", "all data right");
     }
 
     @Test
@@ -161,11 +147,28 @@ class GpuBenchTest {
         }
     }
 
-    private static Tool.Output bench(String... arguments) {
-        return bench(Map.of(), arguments);
+    /// The measured rows of what `--json` wrote.
+    private static List<Map<String, Object>> rows(Path json) throws IOException {
+        return Files.readAllLines(json).stream()
+                .map(Json::parse)
+                .filter(line -> line.containsKey("system"))
+                .toList();
     }
 
-    private static Tool.Output bench(Map<String, String> environment, String... arguments) {
+    private static String succeed(String... arguments) {
+        return succeed(Map.of(), arguments);
+    }
+
+    private static String succeed(Map<String, String> environment, String... arguments) {
+        return bench(0, environment, arguments).text();
+    }
+
+    private static Tool.Output fail(Map<String, String> environment, String... arguments) {
+        return bench(1, environment, arguments);
+    }
+
+    private static Tool.Output bench(
+            int exitCode, Map<String, String> environment, String... arguments) {
         List<String> command = new ArrayList<>();
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
         command.add("--enable-native-access=ALL-UNNAMED");
@@ -174,6 +177,8 @@ class GpuBenchTest {
         command.addAll(List.of(Main.class.getName(), "bench"));
         command.addAll(List.of("--seconds=0.02", "--warm-up=0.05", "--rounds=1", "--patience=0"));
         command.addAll(List.of(arguments));
-        return Tool.run(command, environment, 120);
+        Tool.Output output = Tool.run(command, environment, 120);
+        assertThat(output.exitCode()).as(output.error() + output.text()).isEqualTo(exitCode);
+        return output;
     }
 }

@@ -2,14 +2,12 @@ package io.telpher.cli.doctor;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.telpher.EndpointAddress;
 import io.telpher.cli.doctor.Finding.Severity;
 import io.telpher.internal.ffi.linux.Clocks;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.spi.Availability;
 import java.io.IOException;
 import java.net.InetAddress;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -402,80 +400,16 @@ class ChecksTest {
         assertThat(onlyWrong(all, "paths").summary()).contains("by tcp");
 
         probes.transports.put("tcp", new Availability.Missing("no sockets", "allow them"));
-        assertThat(wrong(examineAgain(), "transports"))
+        Host here = new Host(folder, Map.of(), List.of(), probes);
+        assertThat(wrong(new TransportsCheck().examine(here), "transports"))
                 .extracting(Finding::severity)
                 .containsExactly(Severity.WARNING, Severity.WARNING, Severity.ERROR);
-    }
-
-    private List<Finding> examineAgain() {
-        return new TransportsCheck().examine(new Host(folder, Map.of(), List.of(), probes));
     }
 
     @Test
     void missingNativeAccessIsTold() throws IOException {
         probes.nativeAccess = false;
         assertThat(onlyWrong(examine("sound"), "java").remedy()).contains("--enable-native-access");
-    }
-
-    // --- a peer ---------------------------------------------------------------------------------
-
-    private List<Finding> examinePeer(String host) throws IOException {
-        byte[] secret = "0123456789abcdef".getBytes(StandardCharsets.US_ASCII);
-        Host here = RecordedHost.load("sound", folder, probes);
-        return new PeerCheck(EndpointAddress.of(host, 7070, secret)).examine(here);
-    }
-
-    @Test
-    void aPeersWaysAreShown() throws IOException {
-        probes.resolved =
-                List.of(InetAddress.ofLiteral("10.1.0.9"), InetAddress.ofLiteral("192.168.3.3"));
-        List<Finding> all = examinePeer("peer.example");
-        assertThat(wrong(all, "peer")).isEmpty();
-        assertThat(all)
-                .extracting(Finding::evidence)
-                .satisfiesExactly(
-                        near ->
-                                assertThat(near)
-                                        .contains("10.1.0.9:7070", "directly", "by eth0", "9000"),
-                        far -> assertThat(far).contains("192.168.3.3:7070", "routed"),
-                        visit -> assertThat(visit).contains("lane 0 (tcp)"));
-    }
-
-    @Test
-    void whatIsWrongWithAPeerIsToldApart() throws IOException {
-        assertThat(wrong(examinePeer("peer.example"), "peer"))
-                .singleElement()
-                .extracting(Finding::evidence)
-                .asString()
-                .contains("peer.example is unknown");
-
-        probes.resolved = List.of(InetAddress.ofLiteral("10.1.0.9"));
-        PeerCheck check =
-                new PeerCheck(
-                        EndpointAddress.of(
-                                "peer.example",
-                                7070,
-                                "0123456789abcdef".getBytes(StandardCharsets.US_ASCII)));
-        Host here = new Host(folder, Map.of(), List.of(), probes);
-
-        probes.visit = new Probes.Visit("does not accept this secret", true, null, "");
-        assertThat(onlyWrong(check.examine(here), "peer").summary()).contains("refuses");
-
-        probes.visit = new Probes.Visit(null, false, "a message did not arrive", "lane 0 (tcp)");
-        assertThat(onlyWrong(check.examine(here), "peer"))
-                .satisfies(
-                        f -> assertThat(f.severity()).isEqualTo(Severity.ERROR),
-                        f -> assertThat(f.remedy()).contains("MTU", "tcp_mtu_probing"));
-
-        probes.dialled = "Connection refused";
-        probes.visit = new Probes.Visit("nobody there", false, null, "");
-        assertThat(wrong(check.examine(here), "peer"))
-                .extracting(Finding::severity)
-                .containsExactly(Severity.WARNING, Severity.ERROR);
-
-        probes.egress = new Probes.Egress("connect: ENETUNREACH", null, 0);
-        assertThat(wrong(check.examine(here), "peer").getFirst().summary())
-                .startsWith("no route to 10.1.0.9:7070");
     }
 
     @Test

@@ -8,27 +8,40 @@ import io.telpher.cli.Tool;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Map;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /// Runs `telpher doctor` on the fake drivers of the engine's tests.
 class DoctorGpuTest {
-    @TempDir Path built;
+    @TempDir static Path built;
 
-    @Test
-    void theDriversAreAsked() throws IOException {
+    @BeforeAll
+    static void build() throws IOException {
         FakeGpus.build(built);
+    }
+
+    /// What it says of the GPUs, as far as `checks` look at them.
+    private static String doctor(String checks, Map<String, String> environment) {
         Tool.Output output =
                 Tool.run(
                         JavaCommand.of(
                                 FakeGpus.jvmArguments(built),
                                 "doctor",
                                 "--verbose",
-                                "--only=gpu-driver,gpus,nvlink,gpudirect"),
-                        Map.of("FAKE_NVML_SWITCH", "1", "FAKE_CUDA_DMABUF", "1"),
+                                "--only=" + checks),
+                        environment,
                         100);
         assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
-        assertThat(output.text())
+        return output.text();
+    }
+
+    @Test
+    void theDriversAreAsked() {
+        assertThat(
+                        doctor(
+                                "gpu-driver,gpus,nvlink,gpudirect",
+                                Map.of("FAKE_NVML_SWITCH", "1", "FAKE_CUDA_DMABUF", "1")))
                 .contains("NVML: works", "NVML 13.580.0.fake", "CUDA driver: works")
                 .contains("GPU0 (Fake GPU, 0000:", "PCIe Gen1 under load, though GPU and slot")
                 .contains("width 16 of 16; under load: generation 1, width 16")
@@ -42,15 +55,8 @@ class DoctorGpuTest {
     }
 
     @Test
-    void linksAreLookedAtWhileASecondProcessCopies() throws IOException {
-        FakeGpus.build(built);
-        Tool.Output output =
-                Tool.run(
-                        JavaCommand.of(FakeGpus.jvmArguments(built), "doctor", "-v", "--only=gpus"),
-                        Map.of("FAKE_NVML_AWAKE", built.resolve("awake-").toString()),
-                        100);
-        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
-        assertThat(output.text())
+    void linksAreLookedAtWhileASecondProcessCopies() {
+        assertThat(doctor("gpus", Map.of("FAKE_NVML_AWAKE", built.resolve("awake-").toString())))
                 .contains(
                         "PCIe Gen5 x16 under load, which is its maximum",
                         "generation 1 of 5, width 16 of 16; under load: generation 5, width 16",
@@ -58,29 +64,15 @@ class DoctorGpuTest {
     }
 
     @Test
-    void whatCannotBePutUnderLoadIsToldWithTheReason() throws IOException {
-        FakeGpus.build(built);
-        Tool.Output output =
-                Tool.run(
-                        JavaCommand.of(FakeGpus.jvmArguments(built), "doctor", "-v", "--only=gpus"),
-                        Map.of("FAKE_CUDA_MEMORY_MIB", "8"),
-                        100);
-        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
-        assertThat(output.text())
+    void whatCannotBePutUnderLoadIsToldWithTheReason() {
+        assertThat(doctor("gpus", Map.of("FAKE_CUDA_MEMORY_MIB", "8")))
                 .contains("PCIe Gen1 x16 now, Gen5 at most: idle links slow down by themselves")
                 .containsPattern("under load: not known, .*CUDA_ERROR_OUT_OF_MEMORY");
     }
 
     @Test
-    void copiesThatEndEarlySayNothingOfTheLink() throws IOException {
-        FakeGpus.build(built);
-        Tool.Output output =
-                Tool.run(
-                        JavaCommand.of(FakeGpus.jvmArguments(built), "doctor", "-v", "--only=gpus"),
-                        Map.of("FAKE_CUDA_FAULT", "cuMemcpyAsync:3:999"),
-                        100);
-        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
-        assertThat(output.text())
+    void copiesThatEndEarlySayNothingOfTheLink() {
+        assertThat(doctor("gpus", Map.of("FAKE_CUDA_FAULT", "cuMemcpyAsync:3:999")))
                 .containsPattern("GPU0 .*idle links slow down by themselves")
                 .containsPattern("under load: not known, .*cuMemcpyAsync.* failed: CUDA error 999")
                 .as("the same process copies to the next one")
@@ -88,15 +80,8 @@ class DoctorGpuTest {
     }
 
     @Test
-    void linksThatNvmlStopsTellingOfAreNotKnown() throws IOException {
-        FakeGpus.build(built);
-        Tool.Output output =
-                Tool.run(
-                        JavaCommand.of(FakeGpus.jvmArguments(built), "doctor", "-v", "--only=gpus"),
-                        Map.of("FAKE_NVML_WIDTHS", "2"),
-                        100);
-        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
-        assertThat(output.text())
+    void linksThatNvmlStopsTellingOfAreNotKnown() {
+        assertThat(doctor("gpus", Map.of("FAKE_NVML_WIDTHS", "2")))
                 .contains("under load: not known, NVML did not tell the link's generation")
                 .contains("0 warnings");
     }

@@ -56,7 +56,7 @@ class DoctorNetworkTest {
                 Thread.sleep(50);
             }
             assertThat(address).exists();
-            Tool.Output sound = doctor(address);
+            Tool.Output sound = doctorOfPeer(address);
             assertThat(sound.text())
                     .contains("leaves directly from 10.77.1.1 by d0, packets of 1500 bytes")
                     .contains("connected; full packets arrive");
@@ -64,14 +64,14 @@ class DoctorNetworkTest {
             TwoNamespaces.run(
                     "ip netns exec %s iptables -A INPUT -p tcp -m length --length 1300:65535 -j DROP"
                             .formatted(namespaces.there()));
-            Tool.Output broken = doctor(address);
+            Tool.Output broken = doctorOfPeer(address);
             assertThat(broken.exitCode()).as(broken.text()).isEqualTo(1);
             assertThat(broken.text())
                     .contains("10.77.1.2", " answers")
                     .contains("small packets arrive and full ones do not");
 
             TwoNamespaces.run("ip -n %s addr del 10.77.1.1/24 dev d0".formatted(namespaces.here()));
-            Tool.Output unrouted = doctor(address);
+            Tool.Output unrouted = doctorOfPeer(address);
             assertThat(unrouted.text())
                     .contains("no route to 10.77.1.2", "ENETUNREACH")
                     .as("the link-local addresses are left")
@@ -85,12 +85,7 @@ class DoctorNetworkTest {
     void aNamespaceWhereNothingIsUp() throws IOException {
         TwoNamespaces.run("ip -n %s link set d0 down".formatted(namespaces.here()));
         TwoNamespaces.run("ip -n %s link set lo down".formatted(namespaces.here()));
-        Tool.Output output =
-                Tool.await(
-                        Tool.start(
-                                telpher(namespaces.here(), "doctor", "--only=mtu,subnets,paths"),
-                                Map.of()),
-                        100);
+        Tool.Output output = doctor(Map.of(), "--only=mtu,subnets,paths");
         assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
         assertThat(output.text())
                 .contains("no interface has an address", "ip link set lo up")
@@ -105,13 +100,7 @@ class DoctorNetworkTest {
                         .formatted(namespaces.here()));
         TwoNamespaces.run(
                 "ip -n %s route add fd00:78::/32 dev d0 mtu 1280".formatted(namespaces.here()));
-        Tool.Output output =
-                Tool.await(
-                        Tool.start(
-                                telpher(namespaces.here(), "doctor", "--verbose", "--only=mtu"),
-                                Map.of()),
-                        100);
-        assertThat(output.text())
+        assertThat(doctor(Map.of(), "--verbose", "--only=mtu").text())
                 .contains(
                         "the route to 10.78.0.0/16 takes packets of 1300 bytes, its interface 1500")
                 .contains("10.78.0.0/16 dev d0 mtu 1300; /sys/class/net/d0/mtu = 1500")
@@ -131,30 +120,22 @@ class DoctorNetworkTest {
                                 + " nexthop via 10.77.1.3 nexthop via 10.79.1.2")) {
             TwoNamespaces.run("ip -n %s %s".formatted(namespaces.here(), command));
         }
-        Tool.Output output =
-                Tool.await(
-                        Tool.start(
-                                telpher(namespaces.here(), "doctor", "--verbose", "--only=mtu"),
-                                Map.of()),
-                        100);
-        assertThat(output.text())
+        assertThat(doctor(Map.of(), "--verbose", "--only=mtu").text())
                 .doesNotContain("check itself failed")
                 .containsOnlyOnce("10.80.0.0/16 dev d0 mtu 1300; /sys/class/net/d0/mtu = 1500")
                 .containsOnlyOnce("10.80.0.0/16 dev e0 mtu 1300; /sys/class/net/e0/mtu = 1400");
     }
 
-    private Tool.Output doctor(Path address) throws IOException {
+    private Tool.Output doctorOfPeer(Path address) throws IOException {
         // Both namespaces are of this host, so shared memory would do.
-        Map<String, String> environment = Map.of("TELPHER_TRANSPORTS", "tcp");
-        return Tool.await(
-                Tool.start(
-                        telpher(
-                                namespaces.here(),
-                                "doctor",
-                                "--json",
-                                "--only=peer",
-                                "@" + address),
-                        environment),
-                100);
+        return doctor(Map.of("TELPHER_TRANSPORTS", "tcp"), "--json", "--only=peer", "@" + address);
+    }
+
+    /// Runs it in the one namespace.
+    private Tool.Output doctor(Map<String, String> environment, String... arguments)
+            throws IOException {
+        List<String> command = telpher(namespaces.here(), "doctor");
+        command.addAll(List.of(arguments));
+        return Tool.await(Tool.start(command, environment), 100);
     }
 }
