@@ -1,9 +1,11 @@
 """The benchmark measures, checks, and stands beside Java's."""
 
 import json
+import os
 import subprocess
 import sys
 
+import pytest
 from conftest import DEADLINE, environment
 
 
@@ -36,3 +38,26 @@ def test_pieces_and_errors():
     done = run("--path", "tcp", "--op", "write", "--sizes", "4000", "--pieces", "40", "--depth", "1", "--rounds", "1", "--seconds", "0.02", "--style", "once")
     assert done.returncode == 0 and "4000" in done.stdout, done.stdout + done.stderr
     assert "choose from" in run("--compare", "gloo").stderr
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor is where everything stays anyway")
+def test_a_thread_that_starts_while_they_are_listed_is_kept_too():
+    script = """if True:
+        import os, threading
+        from telpher.bench import _target
+        over, listdir, late = threading.Event(), os.listdir, []
+
+        def listed(path):
+            threads = listdir(path)
+            if not late:
+                late.append(threading.Thread(target=over.wait, daemon=True))
+                late[0].start()
+            return threads
+
+        os.listdir = listed
+        core = min(os.sched_getaffinity(0))
+        _target.stay({core})
+        assert os.sched_getaffinity(late[0].native_id) == {core}, late
+    """
+    done = subprocess.run([sys.executable, "-c", script], env=environment(), stderr=subprocess.PIPE, text=True, timeout=DEADLINE)
+    assert done.returncode == 0, done.stderr

@@ -50,11 +50,14 @@ def cores() -> List[int]:
 
 def stay(where: Set[int]) -> None:
     """Keeps all threads of this process there. One of the JVM's takes in what is written, and may not share the initiator's core."""
-    for thread in os.listdir("/proc/self/task"):
-        try:
-            os.sched_setaffinity(int(thread), where)
-        except ProcessLookupError:  # it has ended
-            pass
+    kept: Set[str] = set()
+    while missing := set(os.listdir("/proc/self/task")) - kept:  # one that is not kept yet may start others meanwhile
+        for thread in missing:
+            try:
+                os.sched_setaffinity(int(thread), where)
+            except ProcessLookupError:  # it has ended
+                pass
+        kept |= missing
 
 
 def contents(region: telpher.MemoryRegion, nbytes: int) -> Any:
