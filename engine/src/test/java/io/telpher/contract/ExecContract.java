@@ -51,7 +51,7 @@ abstract class ExecContract extends Contract {
         here.fill("source", 0, SIZE, 1);
         here.write("source", 0, SIZE, target).assertDone(SIZE);
         List<CompletableFuture<TelpherException>> users = new ArrayList<>();
-        for (int size : new int[] {64, 5000, 64 << 10, SIZE}) {
+        for (int size : new int[] {64, 5000, SIZE}) {
             users.add(untilItFails(() -> here.write("source", 0, size, target.slice(0, size))));
             String copy = "copy" + size;
             MemorySlice local = region(copy, Kind.FOREIGN, size).all();

@@ -16,15 +16,10 @@ import org.jspecify.annotations.Nullable;
 /// Small ranges go through `/proc/PID/mem`: one system call, and the descriptor stands for the
 /// program that it was opened for, so after `exec` it transfers nothing. The kernel copies twice
 /// there, so larger ranges go through `process_vm_writev` and `process_vm_readv`, which name the
-/// process by its pid: for those the cookie is read first, unless that was a moment ago.
+/// process by its pid: for those the cookie is read first.
 final class ProcessMemory implements AutoCloseable {
     /// Up to here one call with two copies is faster than two calls with one.
     static final long SMALL = 8 << 10;
-
-    /// How long a cookie that was read stands for what is written, in nanoseconds: reading it takes
-    /// a sixth of a write of 64 KiB. From the last moment of a program's memory to the first one of
-    /// its successor's `exec` needs 77 us at least, by 3,000 trials with the smallest of programs.
-    private static final long FRESH = 20_000;
 
     private static final int NONE = -1;
     private static final int UNOPENED = -2;
@@ -37,10 +32,6 @@ final class ProcessMemory implements AutoCloseable {
 
     /// `/proc/PID/mem`, or one of the two above.
     private volatile int file = UNOPENED;
-
-    /// Before the cookie was last read and right, by `System.nanoTime()`. Threads that race here
-    /// read it once more than needed.
-    private long seenAt = System.nanoTime() - FRESH;
 
     /// @param pid the process as this one sees it
     /// @param cookieAddress where its cookie lies
@@ -128,19 +119,6 @@ final class ProcessMemory implements AutoCloseable {
         return result == ProcessCookie.BYTES && vectors.seen.mismatch(cookie) >= 0 ? 0 : result;
     }
 
-    /// @return the cookie's length when it is read again, or was just now
-    private long see(Vectors vectors) {
-        long now = System.nanoTime();
-        if (now - seenAt < FRESH) {
-            return ProcessCookie.BYTES;
-        }
-        long seen = readCookie(vectors);
-        if (seen == ProcessCookie.BYTES) {
-            seenAt = now;
-        }
-        return seen;
-    }
-
     /// Copies local bytes into the process.
     ///
     /// @param at where they start in `local`, which is native
@@ -151,7 +129,7 @@ final class ProcessMemory implements AutoCloseable {
             return Descriptors.pwrite(file, local, at, bytes, to);
         }
         Vectors vectors = VECTORS.get();
-        long seen = see(vectors);
+        long seen = readCookie(vectors);
         if (seen != ProcessCookie.BYTES) {
             return Math.min(seen, 0);
         }
