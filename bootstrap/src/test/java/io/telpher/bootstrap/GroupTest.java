@@ -61,11 +61,10 @@ class GroupTest {
             children.add(child(uri(server.port()), 16 * i, 16, 64, Duration.ofSeconds(20)));
         }
         children.forEach(child -> assertThat(child.hear()).isEqualTo("ready"));
+        Duration up = timeOf("join", children).plus(timeOf("barrier all", children));
         // Ten times what two idle cores are promised to need.
-        Duration most = Duration.ofSeconds(30);
-        assertThat(timeOf("join", children)).isLessThan(most);
-        assertThat(timeOf("barrier all", children)).isLessThan(most);
-        assertThat(timeOf("connect", children)).isLessThan(most);
+        assertThat(up).isLessThan(Duration.ofSeconds(30));
+        timeOf("connect", children); // of the full mesh nothing is promised but its deadline
         timeOf("check", children);
         children.forEach(child -> child.say("end"));
         children.forEach(child -> assertThat(child.hear()).isEqualTo("ended"));
