@@ -29,8 +29,9 @@ abstract class DeathContract extends MortalContract {
     private static final int SLOTS = 300;
 
     private static final int LONGEST = 1 << 20;
-    private static final int BUFFERS =
-            9; // the page of metrics has 8 MiB, and views are found by size
+
+    /// The page of metrics has 8 MiB, and views are found by size.
+    private static final int BUFFERS = 9;
 
     private record Message(int size, long seed) {}
 
