@@ -306,9 +306,10 @@ abstract class DeathContract extends MortalContract {
         long start = System.nanoTime();
         process().kill();
         while (connection().isOpen()) {
-            checkNotice(System.nanoTime() - start);
+            assertThat(System.nanoTime() - start).isLessThan(AT_MOST);
             sleep(5);
         }
+        checkNotice(System.nanoTime() - start);
         checkLost(Outcome.of(receive).error());
         assertThat(ended).hasValue(1);
         assertThat(connection().peer().toString()).isNotEmpty();

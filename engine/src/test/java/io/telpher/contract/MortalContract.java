@@ -18,10 +18,10 @@ abstract class MortalContract extends Contract {
     private static final long PROMISED = Duration.ofSeconds(RdmaNode.isHere() ? 20 : 1).toNanos();
 
     /// What a busy machine may make of it now and then: still less than the liveness limit, so that
-    /// it is the death itself that is noticed.
-    static final long AT_MOST = 4 * PROMISED;
+    /// it is the death itself that is noticed. An emulated one has its twenty seconds anyway.
+    static final long AT_MOST = RdmaNode.isHere() ? PROMISED : 4 * PROMISED;
 
-    /// The quickest of all deaths on this path.
+    /// The quickest of all deaths on this path so far.
     private long quickest = Long.MAX_VALUE;
 
     /// Checks how long after a death an error came, in nanoseconds.
@@ -33,8 +33,10 @@ abstract class MortalContract extends Contract {
     /// A machine that is busy all the time may be late every second time, but not always.
     @AfterParameterizedClassInvocation
     void deathsAreNoticedAsPromised() {
-        if (quickest != Long.MAX_VALUE) {
-            assertThat(quickest).as("ns from a death to its error").isLessThan(PROMISED);
+        long noticed = quickest;
+        quickest = Long.MAX_VALUE; // the next path is tested by the same instance
+        if (noticed != Long.MAX_VALUE) {
+            assertThat(noticed).as("ns from a death to its error").isLessThan(PROMISED);
         }
     }
 
