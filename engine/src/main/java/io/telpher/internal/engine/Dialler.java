@@ -23,11 +23,11 @@ final class Dialler {
     /// How long a dial that nobody needs any more is waited for, to close what it brings.
     private static final Duration LATE = Duration.ofSeconds(60);
 
-    /// A dialled channel, or why there is none.
+    /// A dialled channel, or why there is none; that does not name the route.
     record Dialled(TransportEndpoint by, Route route, @Nullable Channel channel, String failure) {
-        /// Why there is no channel, naming the route once: most transports name it themselves.
+        /// Why there is no channel, for people.
         String why() {
-            return failure.contains(route.text()) ? failure : route.text() + ": " + failure;
+            return route.text() + ": " + failure;
         }
     }
 
@@ -41,11 +41,17 @@ final class Dialler {
         try {
             return new Dialled(by, route, by.dial(route, deadline), "");
         } catch (TelpherException e) {
-            return new Dialled(by, route, null, String.valueOf(e.getMessage()));
+            return new Dialled(by, route, null, failure(route, String.valueOf(e.getMessage())));
         } catch (Throwable e) {
             Failures.letThrough(e);
             return new Dialled(by, route, null, e.toString());
         }
+    }
+
+    /// Most transports put the route in front of what they say.
+    private static String failure(Route route, String message) {
+        String front = route.text() + ": ";
+        return message.startsWith(front) ? message.substring(front.length()) : message;
     }
 
     /// Closes what may still come.

@@ -91,7 +91,8 @@ final class TcpDialer {
             if (waiting == 0 && next == open.length) {
                 throw attempts.size() == 1
                         ? new TelpherException.ConnectFailed(failures.getFirst(), List.of())
-                        : new TelpherException.ConnectFailed("cannot connect to " + what, failures);
+                        : new TelpherException.ConnectFailed(
+                                what + ": no address takes a connection", failures);
             }
             if (deadline.passed()) {
                 throw timedOut();
@@ -191,7 +192,7 @@ final class TcpDialer {
         return new TelpherException.TimedOut(
                 attempts.size() == 1
                         ? "%s within %d ms".formatted(parts.getFirst(), millis)
-                        : "connecting to %s took longer than %d ms: %s"
+                        : "%s: no connection within %d ms: %s"
                                 .formatted(what, millis, String.join("; ", parts)));
     }
 }

@@ -186,7 +186,7 @@ final class VerbsEndpoint implements TransportEndpoint {
                 failures.add(String.valueOf(e.getMessage()));
             }
         }
-        throw new TelpherException.ConnectFailed("no control stream for " + route.text(), failures);
+        throw new TelpherException.ConnectFailed("no control stream", failures);
     }
 
     @Override

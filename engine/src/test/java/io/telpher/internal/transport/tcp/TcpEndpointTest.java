@@ -292,6 +292,22 @@ class TcpEndpointTest {
     }
 
     @Test
+    void whereNoAddressAnswersEachIsNamedOnce() {
+        InetSocketAddress nobody =
+                new InetSocketAddress(InetAddress.getLoopbackAddress(), freeEphemeralPort());
+        assertThatThrownBy(
+                        () ->
+                                TcpDialer.dial(
+                                        "both",
+                                        List.of(
+                                                new TcpDialer.Attempt(nobody, null, null, "one"),
+                                                new TcpDialer.Attempt(nobody, null, null, "other")),
+                                        soon()))
+                .isInstanceOf(TelpherException.ConnectFailed.class)
+                .hasMessageMatching("both: [^:]*: one: ECONNREFUSED[^:]*; other: ECONNREFUSED.*");
+    }
+
+    @Test
     void theFirstAddressThatAnswersWins() throws Exception {
         FakeContext contextB = context(EndpointOptions.DEFAULTS);
         TcpEndpoint b = endpoint(contextB);
