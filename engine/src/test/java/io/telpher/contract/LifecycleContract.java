@@ -452,8 +452,10 @@ abstract class LifecycleContract extends Contract {
                 "allocate, write and close",
                 Scale.count(10_000) / LENT,
                 i -> {
-                    here.fill("local", 0, 100, i);
-                    writeAll(here.slice("local", 0, 100), takeNote(here));
+                    for (int k = 0; k < LENT; k++) {
+                        here.fill("local", 100L * k, 100, i * LENT + k);
+                    }
+                    writeAll(takeNote(here));
                     tell(here, ByteBuffer.allocate(4).putInt(i).array());
                 });
         takeNote(here);
@@ -462,15 +464,17 @@ abstract class LifecycleContract extends Contract {
         before.awaitSame();
     }
 
-    /// Writes the same into each of the regions that are lent.
-    private void writeAll(MemorySlice source, byte[] descriptors) {
+    /// Writes its own bytes into each of the regions that are lent.
+    private void writeAll(byte[] descriptors) {
         List<Transfer> writes = new ArrayList<>();
+        assertThat(descriptors.length % LENT).as("descriptors of one length").isZero();
         int size = descriptors.length / LENT;
-        for (int at = 0; at < descriptors.length; at += size) {
-            byte[] one = Arrays.copyOfRange(descriptors, at, at + size);
+        for (int k = 0; k < LENT; k++) {
+            byte[] one = Arrays.copyOfRange(descriptors, k * size, (k + 1) * size);
+            MemorySlice source = here.slice("local", 100L * k, 100);
             writes.add(connection().write(source, RemoteMemory.ofBytes(one)));
         }
-        writes.forEach(write -> Outcome.of(write).assertDone(source.length()));
+        writes.forEach(write -> Outcome.of(write).assertDone(100));
     }
 
     /// Registers some regions, has the other side write, checks and closes, until that has had
@@ -486,7 +490,7 @@ abstract class LifecycleContract extends Contract {
             seed = takeNote(self);
             for (int i = 0; i < LENT; i++) {
                 if (seed.length > 0) {
-                    self.check("lent" + i, 0, 100, ByteBuffer.wrap(seed).getInt());
+                    self.check("lent" + i, 0, 100, ByteBuffer.wrap(seed).getInt() * LENT + i);
                 }
                 self.drop("lent" + i);
             }
