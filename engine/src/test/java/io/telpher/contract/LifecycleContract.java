@@ -246,6 +246,7 @@ abstract class LifecycleContract extends Contract {
             }
             region("source", Kind.TELPHER, 300_000);
             Connection c = connection();
+            boolean theirs = round % 4 == 3;
             List<Throwable> errors = new CopyOnWriteArrayList<>();
             List<Thread> threads = new ArrayList<>();
             for (int i = 0; i < 4; i++) {
@@ -254,14 +255,14 @@ abstract class LifecycleContract extends Contract {
                         Thread.ofPlatform()
                                 .daemon()
                                 .name("test-writer-" + i)
-                                .start(() -> writeUntilClosed(c, targets, first, errors)));
+                                .start(() -> writeUntilClosed(c, targets, first, theirs, errors)));
             }
             // Sometimes while windows are being opened, sometimes in the middle of copies.
             long end = System.nanoTime() + random.nextInt(round % 2 == 0 ? 300_000 : 5_000_000);
             while (System.nanoTime() < end) {
                 Thread.onSpinWait();
             }
-            if (round % 4 == 3) {
+            if (theirs) {
                 peer.tell(Participant::closeConnection);
             } else {
                 c.close();
@@ -276,17 +277,25 @@ abstract class LifecycleContract extends Contract {
     }
 
     private void writeUntilClosed(
-            Connection c, List<RemoteMemory> targets, int first, List<Throwable> errors) {
+            Connection c,
+            List<RemoteMemory> targets,
+            int first,
+            boolean theirs,
+            List<Throwable> errors) {
         try {
             for (int i = first; ; i++) {
-                int size = i % 3 == 0 ? 8 : i % 3 == 1 ? 4000 : 300_000;
+                int size = i % 3 == 0 || first == 0 ? 8 : i % 3 == 1 ? 4000 : 300_000;
                 RemoteMemory target = targets.get(i % targets.size());
                 TelpherException error =
                         Outcome.failureOrNull(() -> c.write(here.slice("source", 0, size), target));
                 if (error != null) {
+                    // Whoever closes knows that nobody was lost.
                     assertThat(error)
                             .isInstanceOfAny(
-                                    TelpherException.Closed.class, TelpherException.PeerLost.class);
+                                    TelpherException.Closed.class,
+                                    theirs
+                                            ? TelpherException.PeerLost.class
+                                            : TelpherException.Closed.class);
                     return;
                 }
             }

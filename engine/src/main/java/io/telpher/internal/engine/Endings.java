@@ -161,14 +161,15 @@ final class Endings {
     }
 
     private String describe(Operation op) {
-        return what(op) + " with " + connection.peerText();
-    }
-
-    private static String what(Operation op) {
         TransferImpl transfer = op.transfer;
-        return transfer != null
-                ? transfer.describe()
-                : op.kind.name().toLowerCase(java.util.Locale.ROOT) + " of " + op.length + " bytes";
+        String what =
+                transfer != null
+                        ? transfer.describe()
+                        : op.kind.name().toLowerCase(java.util.Locale.ROOT)
+                                + " of "
+                                + op.length
+                                + " bytes";
+        return what + " with " + connection.peerText();
     }
 
     /// Ends a revoked operation if nothing has to be waited for any more.
@@ -215,8 +216,9 @@ final class Endings {
         RegionImpl region = op.region;
         MemorySlices pieces = op.localPieces;
         TelpherException why = op.error;
-        if (op.reason == Connection.PEER_LOST && why != null) {
-            op.error = Failures.lost(why, what(op), op.path);
+        TransferImpl transfer = op.transfer;
+        if (why != null && transfer != null) {
+            op.error = Failures.ofTransfer(why, transfer, op.path);
         }
         try {
             count(op);

@@ -70,26 +70,6 @@ final class Failures {
         }
     }
 
-    /// @param lost why an operation ended: in most cases what ended its connection
-    /// @param what the operation
-    /// @param path how it travelled; empty if it did not
-    /// @return the same with the path, which the end of a connection knows nothing of
-    static TelpherException lost(TelpherException lost, String what, String path) {
-        if (path.isEmpty()) {
-            return lost;
-        }
-        try {
-            TelpherException named =
-                    new TelpherException.PeerLost(
-                            "%s by path %s: %s".formatted(what, path, lost.getMessage()));
-            named.initCause(lost);
-            return named;
-        } catch (Throwable again) {
-            letThrough(again);
-            return lost;
-        }
-    }
-
     /// @return the same of a lane
     static String internal(Throwable thrown) {
         try {
@@ -97,6 +77,23 @@ final class Failures {
         } catch (Throwable again) {
             letThrough(again);
             return String.valueOf(SPEECHLESS.getMessage());
+        }
+    }
+
+    /// @param over why a transfer ended: in most cases what ended its connection
+    /// @param path how it travelled; empty if it did not
+    /// @return if the peer was lost, the same with the path, which the end of a connection knows
+    ///     nothing of
+    static TelpherException ofTransfer(TelpherException over, TransferImpl transfer, String path) {
+        if (path.isEmpty() || !(over instanceof TelpherException.PeerLost)) {
+            return over;
+        }
+        try {
+            return new TelpherException.PeerLost(
+                    "%s by path %s: %s".formatted(transfer.describe(), path, over.getMessage()));
+        } catch (Throwable again) {
+            letThrough(again);
+            return over;
         }
     }
 

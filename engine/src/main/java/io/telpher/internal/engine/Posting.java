@@ -205,7 +205,7 @@ final class Posting {
             int reason, TransferImpl transfer, RemoteMemory remote, String path) {
         TelpherException over = connection.failure();
         return over != null && Failures.reason(over) == reason
-                ? Failures.lost(over, transfer.describe(), path)
+                ? Failures.ofTransfer(over, transfer, path)
                 : Failures.exception(
                         reason,
                         transfer.describe() + " with " + connection.peerText(),
