@@ -1,15 +1,16 @@
 package io.telpher.sim;
 
 import io.telpher.spi.Adverts;
-import java.util.HashSet;
-import java.util.Set;
+import java.util.HashMap;
+import java.util.Map;
 
-/// What one side of a stream says of the receives of both, and sees of the other side.
+/// What one side of a stream says of the receives of both, and sees of the other side: a word for
+/// each slot, as links of shared memory have.
 final class SimAdverts implements Adverts {
     /// What one side says.
     static final class Said {
-        private final Set<Long> open = new HashSet<>();
-        private final Set<Long> inside = new HashSet<>();
+        private final Map<Integer, Long> open = new HashMap<>();
+        private final Map<Integer, Long> inside = new HashMap<>();
     }
 
     private final SimProcess process;
@@ -24,19 +25,27 @@ final class SimAdverts implements Adverts {
         this.peers = there.said;
     }
 
+    private static int slot(long receive) {
+        return (int) receive;
+    }
+
+    private static boolean says(Map<Integer, Long> words, long receive) {
+        return words.getOrDefault(slot(receive), ~receive) == receive;
+    }
+
     @Override
     public void admit(long receive) {
-        own.open.add(receive);
+        own.open.put(slot(receive), receive);
     }
 
     @Override
     public void keepOut(long receive) {
-        own.open.remove(receive);
+        own.open.remove(slot(receive));
     }
 
     @Override
     public boolean isInside(long receive) {
-        return peers.inside.contains(receive) && !there.process().isOver();
+        return says(peers.inside, receive) && !there.process().isOver();
     }
 
     @Override
@@ -46,10 +55,15 @@ final class SimAdverts implements Adverts {
 
     @Override
     public boolean enter(long receive) {
-        own.inside.add(receive);
+        process.scheduler().preempt();
+        long before = own.inside.getOrDefault(slot(receive), receive);
+        if ((int) (before >>> 32) - (int) (receive >>> 32) > 0) {
+            return false;
+        }
+        own.inside.put(slot(receive), receive);
         process.scheduler().preempt();
         if (!isOpen(receive)) {
-            own.inside.remove(receive);
+            exit(receive);
             return false;
         }
         return true;
@@ -57,11 +71,11 @@ final class SimAdverts implements Adverts {
 
     @Override
     public boolean isOpen(long receive) {
-        return peers.open.contains(receive);
+        return says(peers.open, receive);
     }
 
     @Override
     public void exit(long receive) {
-        own.inside.remove(receive);
+        own.inside.remove(slot(receive), receive);
     }
 }

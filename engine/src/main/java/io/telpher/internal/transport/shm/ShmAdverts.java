@@ -69,7 +69,7 @@ final class ShmAdverts implements Adverts {
     @Override
     public void keepOut(long receive) {
         try {
-            Words.WORD.setVolatile(
+            Words.WORD.setRelease(
                     own, at(receive), RegionEntries.closedWord((int) (receive >>> 32)));
         } catch (IllegalStateException e) {
             // It was closed before that.
@@ -79,8 +79,14 @@ final class ShmAdverts implements Adverts {
 
     @Override
     public boolean isInside(long receive) {
-        return link.mayBeInside(
-                () -> (long) Words.WORD.getAcquire(peers, insideAt(receive)) == open(receive));
+        try {
+            if ((long) Words.WORD.getAcquire(peers, insideAt(receive)) != open(receive)) {
+                return false;
+            }
+        } catch (IllegalStateException e) {
+            return true; // the link was given back: nobody can tell
+        }
+        return link.mayStore();
     }
 
     @Override
@@ -89,14 +95,20 @@ final class ShmAdverts implements Adverts {
     }
 
     /// Whoever still stores for an earlier use of the slot is given up by its receiver: that one's
-    /// word may go.
+    /// word may go. The word of a later use stays, whose sender was quicker.
     @Override
     public boolean enter(long receive) {
         if (!hasSlot(receive)) {
             return false;
         }
         try {
-            Words.WORD.setVolatile(own, insideAt(receive), open(receive));
+            long before;
+            do {
+                before = (long) Words.WORD.getAcquire(own, insideAt(receive));
+                if (before != 0 && isLater(before, receive)) {
+                    return false;
+                }
+            } while (!Words.WORD.compareAndSet(own, insideAt(receive), before, open(receive)));
         } catch (IllegalStateException e) {
             return false;
         }
@@ -106,6 +118,11 @@ final class ShmAdverts implements Adverts {
         }
         exit(receive);
         return false;
+    }
+
+    /// @return whether a word is that of a later use; uses are counted in 32 bits, and go round
+    private static boolean isLater(long word, long receive) {
+        return (int) (word >>> 1) - (int) (receive >>> 32) > 0;
     }
 
     @Override

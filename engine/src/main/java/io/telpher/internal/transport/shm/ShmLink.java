@@ -15,7 +15,6 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
-import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 
 /// What the lane and the windows of one link share: the mappings, the doorbells, and the socket,
@@ -385,22 +384,27 @@ final class ShmLink {
 
     /// @return whether the peer may be inside a region
     private boolean isNamed(long announcement) {
-        MemorySegment announced = parts.peerWriter().segment();
-        return isInside(() -> HazardPage.names(announced, announcement), false);
-    }
-
-    /// @param said what the peer's page says
-    /// @return whether the peer may be inside; when the link was given back nobody can tell
-    boolean mayBeInside(BooleanSupplier said) {
-        return isInside(said, true);
-    }
-
-    private boolean isInside(BooleanSupplier said, boolean onceFreed) {
         if (gone) {
             return false;
         }
         synchronized (resources) {
-            return state == State.FREED ? onceFreed : said.getAsBoolean() && !hasHungUp();
+            return state != State.FREED
+                    && HazardPage.names(parts.peerWriter().segment(), announcement)
+                    && !hasHungUp();
+        }
+    }
+
+    /// @return whether a peer that says that it is storing may be: a GPU of a process that has hung
+    ///     up may still be copying for it until the process has ended
+    boolean mayStore() {
+        if (parts.pidfd() >= 0) {
+            return !isEnded();
+        }
+        if (gone) {
+            return false;
+        }
+        synchronized (resources) {
+            return state == State.FREED || !hasHungUp();
         }
     }
 
