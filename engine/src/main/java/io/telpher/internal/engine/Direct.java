@@ -34,6 +34,9 @@ final class Direct {
     /// Copies up to this size are made without looking at deadlines.
     static final long SHORT = 256 * 1024;
 
+    /// Most bytes of several pieces between two looks whether an operation may go on, as of one.
+    private static final long LOOK_BYTES = 4 << 20;
+
     private static final Window.Guard ALWAYS = () -> true;
 
     /// No bytes, for accesses that are only checked.
@@ -369,6 +372,7 @@ final class Direct {
         RemoteMemory entered = null;
         int ticket = -1;
         int copies = 0;
+        long unlooked = 0;
         try {
             while (walk.next()) {
                 RemoteMemory memory = walk.memory;
@@ -392,7 +396,9 @@ final class Direct {
                     window = next;
                     entered = memory;
                 }
-                if (window == null || ((++copies & 1023) == 0 && !op.goOn())) {
+                boolean look = (++copies & 1023) == 0 || unlooked + walk.bytes > LOOK_BYTES;
+                unlooked = look ? walk.bytes : unlooked + walk.bytes;
+                if (window == null || (look && !op.goOn())) {
                     return Connection.TIMED_OUT;
                 }
                 int result =
