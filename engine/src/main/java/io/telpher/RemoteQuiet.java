@@ -7,7 +7,7 @@ public enum RemoteQuiet {
     /// the peer knows of it.
     YES,
     /// The peer did not answer: bytes that were already on their way may still arrive, in memory
-    /// that the peer has not closed. Of a receive, which keeps its sender out by itself: the sender
-    /// was in the middle of storing and has not gone on since ([Transfer]).
+    /// that the peer has not closed. Of a receive: its sender was in the middle of storing and has
+    /// not said since that it is not, or cannot be kept out ([Transfer]).
     UNKNOWN
 }

@@ -28,6 +28,9 @@ final class Endings {
     /// Something ended since the last look: parked threads may have to wake up.
     private final Hint news = new Hint();
 
+    /// Nobody tells of senders any more. Under the lock.
+    private boolean windowsClosed;
+
     private final Tally tally;
     private final long slowNanos;
     private final long drainNanos;
@@ -199,16 +202,19 @@ final class Endings {
     /// Whether bytes may still be written that nobody here can hold up.
     private boolean isExposed(Operation op) {
         return op.exposed
-                && !op.peerEnded
-                && !(op.revocable && !connection.oneSided.links.isInside(op.token()));
+                && (op.revocable ? connection.oneSided.links.isInside(op.token()) : !op.peerEnded);
     }
 
     /// Whether an exposed operation is a receive that its sender is about to leave: it has been
-    /// kept out, so it is in the middle of one slice. A thread of this process leaves surely.
+    /// kept out, so it is in the middle of one slice. A thread of this process is stopped by nobody
+    /// and gets more time.
     private boolean awaitsSender(Operation op) {
         return op.revocable
-                && (connection.oneSided.links.isOwnProcess()
-                        || connection.platform.nanoTime() - op.drainUntil < 0);
+                && !windowsClosed
+                && connection.platform.nanoTime() - op.drainUntil
+                        < (connection.oneSided.links.isOwnProcess()
+                                ? DeviceQueues.LIMIT.toNanos()
+                                : 0);
     }
 
     /// Its regions are left last: whoever closes one finds the transfer ended.
@@ -400,7 +406,8 @@ final class Endings {
                 if (late) {
                     letStreamGo(op);
                 }
-                tryFinish(op, late);
+                // Once the connection is over the burial waits for senders, and so does this.
+                tryFinish(op, late || (op.revocable && connection.isOver()));
             }
         }
         return any;
@@ -455,21 +462,22 @@ final class Endings {
     /// Ends the receives that are ending and that senders can be kept out of, while the windows
     /// that tell of the senders are there. Under the lock.
     ///
-    /// @return false when some sender has yet to leave
+    /// @return false when one has yet to end
     boolean forceRevocable() {
         boolean all = true;
         for (int i = 0; i < table.size(); i++) {
             Operation op = table.at(i);
             if (op.revocable && op.state() == Operation.ENDING) {
                 tryFinish(op, true);
-                all &= op.state() != Operation.ENDING || !isExposed(op) || !awaitsSender(op);
+                all &= op.state() != Operation.ENDING;
             }
         }
         return all;
     }
 
-    /// Ends everything that is ending: the lanes are closed. Under the lock.
+    /// Ends everything that is ending: lanes and windows are closed. Under the lock.
     void forceAll() {
+        windowsClosed = true;
         for (int i = 0; i < table.size(); i++) {
             tryFinish(table.at(i), true);
         }

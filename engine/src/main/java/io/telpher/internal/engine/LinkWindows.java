@@ -1,7 +1,6 @@
 package io.telpher.internal.engine;
 
 import io.telpher.internal.memory.Release;
-import io.telpher.spi.Adverts;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Executor;
@@ -69,16 +68,17 @@ final class LinkWindows {
     ///
     /// @return whether it can be kept out again
     boolean admit(long receive) {
-        boolean revocable = true;
         for (Direct each : links) {
-            Adverts adverts = each.adverts;
-            if (adverts == null) {
-                revocable = false;
-            } else {
-                adverts.admit(receive);
+            if (each.adverts == null) {
+                return false;
             }
         }
-        return revocable;
+        for (Direct each : links) {
+            if (each.adverts != null) {
+                each.adverts.admit(receive);
+            }
+        }
+        return true;
     }
 
     /// Keeps the peer out of a receive that is revocable.

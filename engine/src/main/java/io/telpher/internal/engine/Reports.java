@@ -206,7 +206,7 @@ final class Reports {
 
     void receiveWithdrawn(Operation op) {
         op.asking = false;
-        op.exposed = false;
+        op.exposed &= op.revocable; // of which the sender's word tells
         endings.tryFinish(op, false);
     }
 

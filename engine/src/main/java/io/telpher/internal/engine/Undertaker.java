@@ -16,11 +16,11 @@ import org.jspecify.annotations.Nullable;
 /// OVER begins with the first cause: nothing is DONE from then on. The first thread that comes by
 /// without lock and tokens buries: it closes the lanes, ends every operation that nothing touches
 /// any more, closes the windows, and takes the connection out of the progress thread's and the
-/// endpoint's lists. Nobody waits for a GPU there: what GPUs still copy from or to, and what is
-/// being made ready for them, is left to a thread of its own, which polls the copies and finishes
-/// the burial, however long they take. When something is thrown in the middle of a burial, for want
-/// of memory or of a thread, whoever comes by next buries anew: no step does harm when it is taken
-/// twice.
+/// endpoint's lists. Nobody waits there for a GPU or for the peer: what GPUs still copy from or to,
+/// what is made ready for them, and receives that the peer is storing into are left to a thread of
+/// its own, which polls the copies and finishes the burial, however long they take. When something
+/// is thrown in the middle of a burial, for want of memory or of a thread, whoever comes by next
+/// buries anew: no step does harm when it is taken twice.
 ///
 /// Every other thread that closes waits for the end of that, at most for the drain limit, or for
 /// [DeviceQueues#LIMIT] while GPUs copy.
@@ -56,7 +56,7 @@ final class Undertaker {
     /// Who is burying right now.
     private volatile @Nullable Thread burying;
 
-    /// A thread of its own waits for GPUs, to finish the burial.
+    /// A thread of its own waits for GPUs, or for senders, to finish the burial.
     private volatile boolean waiting;
 
     /// The burial is over.
@@ -189,7 +189,7 @@ final class Undertaker {
         }
     }
 
-    /// Buries what is left, unless GPUs are copying.
+    /// Buries what is left, unless GPUs are copying or senders storing.
     ///
     /// @return whether all is buried
     private boolean finish(TelpherException cause) {
