@@ -7,11 +7,13 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.telpher.EndpointAddress;
 import io.telpher.TelpherException;
 import io.telpher.TransferState;
+import io.telpher.internal.wire.Handshake;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.StandardProtocolFamily;
 import java.net.UnixDomainSocketAddress;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.channels.SocketChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -35,6 +37,11 @@ class HostileInputTest {
 
     /// Longer than a stranger may take to say who it is.
     private static final Duration HANDSHAKE = Duration.ofSeconds(9);
+
+    /// Bytes of the challenge, behind which an endpoint says what it thinks of the proof.
+    private static final int CHALLENGE = 32;
+
+    private static final int BAD_SECRET = Handshake.Status.BAD_SECRET.ordinal();
 
     /// The doors.
     enum Door {
@@ -110,23 +117,30 @@ class HostileInputTest {
     }
 
     /// Waits until the other side has closed.
-    private static void awaitClosed(SocketChannel channel, Duration limit) throws IOException {
+    private static void awaitClosed(SocketChannel channel) throws IOException {
+        answer(channel);
+    }
+
+    /// Waits until the other side has closed.
+    ///
+    /// @return the first bytes of what it has said before
+    private static ByteBuffer answer(SocketChannel channel) throws IOException {
         channel.configureBlocking(false);
-        ByteBuffer buffer = ByteBuffer.allocate(65_536);
-        long end = System.nanoTime() + limit.toNanos();
+        ByteBuffer all = ByteBuffer.allocate(65_536).order(ByteOrder.LITTLE_ENDIAN);
+        long end = System.nanoTime() + HANDSHAKE.toNanos();
         while (System.nanoTime() < end) {
             try {
-                if (channel.read(buffer.clear()) < 0) {
+                if (channel.read(all.hasRemaining() ? all : ByteBuffer.allocate(65_536)) < 0) {
                     channel.close();
-                    return;
+                    return all.flip();
                 }
             } catch (IOException e) {
                 channel.close();
-                return;
+                return all.flip();
             }
             Contract.sleep(5);
         }
-        throw new AssertionError("the socket is still open after " + limit);
+        throw new AssertionError("the socket is still open after " + HANDSHAKE);
     }
 
     @ParameterizedTest
@@ -151,7 +165,7 @@ class HostileInputTest {
         }
         couple.checkWorks();
         for (SocketChannel channel : open) {
-            awaitClosed(channel, HANDSHAKE);
+            awaitClosed(channel);
         }
     }
 
@@ -183,7 +197,7 @@ class HostileInputTest {
             Contract.sleep(100);
         }
         for (SocketChannel loris : lorises) {
-            awaitClosed(loris, HANDSHAKE);
+            awaitClosed(loris);
         }
     }
 
@@ -215,8 +229,12 @@ class HostileInputTest {
             send(channel, bytes);
             open.add(channel);
         }
-        for (SocketChannel channel : open) {
-            awaitClosed(channel, HANDSHAKE);
+        for (int i = 0; i < open.size(); i++) {
+            ByteBuffer answer = answer(open.get(i));
+            // What was recorded is a whole proof: if it still held, the answer would be another.
+            if (i % 4 == 0 || answer.limit() >= CHALLENGE + 4) {
+                assertThat(answer.getInt(CHALLENGE)).as("replay %d", i).isEqualTo(BAD_SECRET);
+            }
         }
         assertThatThrownBy(
                         () ->
