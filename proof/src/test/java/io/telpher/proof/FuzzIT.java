@@ -17,12 +17,10 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /// Lets Jazzer look for inputs that do harm, for a few seconds each; `-Dtelpher.fuzz.seconds=3600`
-/// for longer. Each target gets a JVM of its own, since Jazzer rewrites the classes that it runs;
-// two
-/// at a time, since each is one thread.
+/// for longer. Each target gets a JVM of its own, since Jazzer rewrites the classes that it runs.
+/// Two run at a time, since each is one thread, and no other class beside them.
 ///
 /// An input that does harm is shown, and kept in `target/fuzz`: with its fix it goes to the corpus.
-@Execution(ExecutionMode.CONCURRENT)
 class FuzzIT {
     private static final int SECONDS = Integer.getInteger("telpher.fuzz.seconds", 2);
 
@@ -30,6 +28,7 @@ class FuzzIT {
 
     @ParameterizedTest
     @EnumSource
+    @Execution(ExecutionMode.CONCURRENT)
     void nothingHarmfulIsFound(Fuzzed fuzzed) throws IOException, InterruptedException {
         String machine = System.getProperty("os.arch");
         assumeTrue(machine.equals("amd64"), "Jazzer has a native part, and none for " + machine);
