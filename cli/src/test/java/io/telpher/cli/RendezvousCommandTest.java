@@ -7,13 +7,12 @@ import io.telpher.Endpoint;
 import io.telpher.bootstrap.Rendezvous;
 import io.telpher.bootstrap.RendezvousOptions;
 import io.telpher.bootstrap.RendezvousServer;
+import io.telpher.cli.bench.Ports;
 import java.io.BufferedReader;
-import java.io.IOException;
 import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.PrintWriter;
 import java.io.StringWriter;
-import java.net.ServerSocket;
 import java.net.URI;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -35,12 +34,6 @@ class RendezvousCommandTest {
                 .execute(arguments);
     }
 
-    private static int freePort() throws IOException {
-        try (ServerSocket socket = new ServerSocket(0)) {
-            return socket.getLocalPort();
-        }
-    }
-
     @Test
     void wrongUsageIsNamed() {
         assertThat(run(GOOD)).isEqualTo(2);
@@ -52,8 +45,8 @@ class RendezvousCommandTest {
     }
 
     @Test
-    void takenPortIsAFailure() throws IOException {
-        int port = freePort();
+    void takenPortIsAFailure() {
+        int port = Ports.free();
         try (RendezvousServer server = RendezvousServer.listen(port, SECRET.getBytes(UTF_8))) {
             assertThat(run(GOOD, "--listen", "" + server.port())).isEqualTo(1);
         }
@@ -62,7 +55,7 @@ class RendezvousCommandTest {
 
     @Test
     void servesUntilASignalComes() throws Exception {
-        int port = freePort();
+        int port = Ports.free();
         ProcessBuilder builder =
                 new ProcessBuilder(
                         List.of(

@@ -6,18 +6,35 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.locks.LockSupport;
 
 /// TCP ports for the servers of other programs.
-final class Ports {
+public final class Ports {
+    private static final int FIRST = 10_000;
+
+    /// Linux gives ports from 32768 on to those who ask for any: one of them could be taken before
+    /// the server has started.
+    private static final int END = 32_768;
+
     private Ports() {}
 
-    /// @return a port that is free at the moment
-    static int free() {
-        try (ServerSocket socket = new ServerSocket(0)) {
-            return socket.getLocalPort();
-        } catch (IOException e) {
-            throw new BenchFailure("no TCP port is free: " + e.getMessage(), e);
+    /// @return a port that nobody listens on at the moment, and that nobody who asks for any port
+    ///     will get
+    public static int free() {
+        int attempts = 1000;
+        while (true) {
+            int port = ThreadLocalRandom.current().nextInt(FIRST, END);
+            try (ServerSocket socket = new ServerSocket(port)) {
+                return socket.getLocalPort();
+            } catch (IOException e) {
+                if (--attempts == 0) {
+                    throw new BenchFailure(
+                            "no TCP port from %d to %d is free: %s"
+                                    .formatted(FIRST, END - 1, e.getMessage()),
+                            e);
+                }
+            }
         }
     }
 

@@ -13,7 +13,6 @@ import io.telpher.cli.TwoNamespaces;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
-import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -320,10 +319,7 @@ class BenchCommandTest {
 
     @Test
     void aHostAndPortAreEnoughForWhoKnowsTheSecret() throws Exception {
-        String port;
-        try (ServerSocket free = new ServerSocket(0)) {
-            port = Integer.toString(free.getLocalPort());
-        }
+        String port = Integer.toString(Ports.free());
         meet(
                 Map.of("TELPHER_SECRET", "0123456789abcdef", "TELPHER_PORT", port),
                 "127.0.0.1:" + port);

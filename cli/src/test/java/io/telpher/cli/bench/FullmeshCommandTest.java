@@ -11,7 +11,6 @@ import io.telpher.cli.Tool;
 import io.telpher.cli.TwoNamespaces;
 import java.io.PrintWriter;
 import java.io.StringWriter;
-import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -222,10 +221,7 @@ class FullmeshCommandTest {
                         60);
         assertThat(alone.exitCode()).isOne();
         assertThat(alone.error()).contains("nobody has connected within 1 s");
-        int port;
-        try (ServerSocket free = new ServerSocket(0)) {
-            port = free.getLocalPort();
-        }
+        int port = Ports.free();
         Tool.Output refused =
                 Tool.run(
                         MeshPair.command(List.of(), "--connect=127.0.0.1:" + port, "--wait=2"),
