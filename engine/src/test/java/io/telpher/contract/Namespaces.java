@@ -76,15 +76,34 @@ final class Namespaces implements AutoCloseable {
     static synchronized Namespaces contract() {
         if (contract == null) {
             Namespaces namespaces = create("b");
-            namespaces.link("", "b", "10.213.%d".formatted(subnet()));
-            namespaces.link("", "b", "10.214.%d".formatted(subnet()));
+            int number = namespaces.linkAnywhere("10.213.");
+            namespaces.link("", "b", "10.214." + number);
             contract = namespaces;
         }
         return contract;
     }
 
-    private static long subnet() {
-        return ProcessHandle.current().pid() % 256;
+    /// Links `b` to this process's namespace by a subnet that no other run uses: the device is named
+    /// after it, and the kernel makes no device twice.
+    ///
+    /// @param start the first two numbers of the subnet
+    /// @return the third one
+    private int linkAnywhere(String start) {
+        int first = (int) (ProcessHandle.current().pid() % 256);
+        AssertionError taken = null;
+        for (int i = 0; i < 256; i++) {
+            int number = (first + i) % 256;
+            try {
+                link("", "b", start + number);
+                return number;
+            } catch (AssertionError e) {
+                if (!e.getMessage().contains("File exists")) {
+                    throw e;
+                }
+                taken = e;
+            }
+        }
+        throw taken;
     }
 
     /// Links two namespaces: the first gets address 1 of the subnet, the second address 2, each
@@ -94,14 +113,15 @@ final class Namespaces implements AutoCloseable {
     /// @param subnet the first three numbers of a network of 24 bits
     /// @return the device's name, the same at both ends
     String link(String first, String second, String subnet) {
-        String device = "v" + links++;
-        String ours = first.isEmpty() ? "t" + ProcessHandle.current().pid() + device : device;
+        String device = "v" + links;
+        String ours = first.isEmpty() ? "t" + subnet.replace('.', '-') : device;
         List<String> add = new ArrayList<>(List.of("ip", "link", "add", ours));
         if (!first.isEmpty()) {
             add.addAll(List.of("netns", prefix + first));
         }
         add.addAll(List.of("type", "veth", "peer", "name", device, "netns", prefix + second));
         command(add.toArray(String[]::new));
+        links++;
         up(first, ours, subnet + ".1/24");
         up(second, device, subnet + ".2/24");
         awaitUp(first, ours);
