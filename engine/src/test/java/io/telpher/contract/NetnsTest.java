@@ -30,6 +30,15 @@ class NetnsTest extends TwoHosts {
         }
     }
 
+    /// Waits until a link has carried some of a write, which goes on for seconds then.
+    private static void awaitBytes(Participant self, String subnet) {
+        long end = System.nanoTime() + Participant.LIMIT.toNanos();
+        while (sent(self, subnet) < 1 << 20) {
+            assertThat(System.nanoTime()).as(self.connection().explain()).isLessThan(end);
+            Contract.sleep(1);
+        }
+    }
+
     /// The write was on both links: the lane of the one that failed must have been given up.
     private void checkDead(String subnet) {
         a.tell(
@@ -48,12 +57,12 @@ class NetnsTest extends TwoHosts {
         String device = "v" + down;
         String subnet = "10.99." + down + ".";
         prepareTwoLinks();
-        limit("1gbit", "1gbit");
+        limit("250mbit", "250mbit");
         connect(TCP);
         int size = 256 << 20;
         byte[] target = target(size);
         CompletableFuture<Outcome> write = startWrite(target, size);
-        Contract.sleep(300);
+        a.tell(self -> awaitBytes(self, subnet));
         hosts.run("a", "ip", "link", "set", device, "down");
         Peer.result(write).assertDone(size);
         b.check("target", 0, size, 4);
@@ -72,17 +81,18 @@ class NetnsTest extends TwoHosts {
     @ParameterizedTest
     @ValueSource(ints = {0, 1})
     void eitherLinkTurnsBlack(int black) {
+        String subnet = "10.99." + black + ".";
         prepareTwoLinks();
-        limit("1gbit", "1gbit");
+        limit("250mbit", "250mbit");
         connect(TCP);
         int size = 256 << 20;
         byte[] target = target(size);
         CompletableFuture<Outcome> write = startWrite(target, size);
-        Contract.sleep(300);
+        a.tell(self -> awaitBytes(self, subnet));
         hosts.drop("a", "v" + black);
         hosts.drop("b", "v" + black);
         Peer.result(write).assertDone(size);
-        checkDead("10.99." + black + ".");
+        checkDead(subnet);
         b.check("target", 0, size, 4);
         checkSmallWrite();
     }
