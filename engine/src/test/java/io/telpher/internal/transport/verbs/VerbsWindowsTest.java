@@ -132,25 +132,35 @@ class VerbsWindowsTest {
     }
 
     /// Whoever polls its memory at the target sees it by one request and one call; this side takes
-    /// a completion later, when it looks for the end.
+    /// a completion later, when it looks for the end. The double counts what the links say to each
+    /// other as well, so the least of several rounds counts.
     @Test
     void aShortWriteArrivesByOneRequest() {
         VERBS.removeDevice("fake1");
         try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
             Regions regions = Regions.of(couple, 8).opened(couple);
-            regions.here().segment().set(JAVA_LONG, 0, 42);
-            long posts = VERBS.posts();
-            long calls = VERBS.calls();
-            long requests = VERBS.requests();
-            long token =
-                    couple.connection.tryWrite(regions.here(), 0, regions.there().remote(), 0, 8);
-            assertThat(regions.there().segment().get(JAVA_LONG, 0)).isEqualTo(42);
-            assertThat(VERBS.posts() - posts).isEqualTo(1);
-            while (couple.connection.poll(token) == Connection.PENDING) {
-                Thread.onSpinWait();
+            long leastPosts = Long.MAX_VALUE;
+            long leastRequests = Long.MAX_VALUE;
+            long leastCalls = Long.MAX_VALUE;
+            for (int round = 0; round < 20; round++) {
+                regions.here().segment().set(JAVA_LONG, 0, 42 + round);
+                long posts = VERBS.posts();
+                long calls = VERBS.calls();
+                long requests = VERBS.requests();
+                long token =
+                        couple.connection.tryWrite(
+                                regions.here(), 0, regions.there().remote(), 0, 8);
+                assertThat(regions.there().segment().get(JAVA_LONG, 0)).isEqualTo(42 + round);
+                leastPosts = Math.min(leastPosts, VERBS.posts() - posts);
+                while (couple.connection.poll(token) == Connection.PENDING) {
+                    Thread.onSpinWait();
+                }
+                leastRequests = Math.min(leastRequests, VERBS.requests() - requests);
+                leastCalls = Math.min(leastCalls, VERBS.calls() - calls);
             }
-            assertThat(VERBS.requests() - requests).isEqualTo(1);
-            assertThat(VERBS.calls() - calls).as("the post, and one poll").isEqualTo(2);
+            assertThat(leastPosts).as("posts until the bytes are there").isEqualTo(1);
+            assertThat(leastRequests).isEqualTo(1);
+            assertThat(leastCalls).as("the post, and one poll").isEqualTo(2);
         }
     }
 
