@@ -194,7 +194,7 @@ class VerbsRailsTest {
 
     /// Of three rails two die in one transfer, each while the others carry it; the last one carries
     /// what both had under way, when the peer has given up both. Nothing arrives after that, in
-    /// memory that has another use by then. The transfer would take 16 s if none died, so it is in
+    /// memory that has another use by then. The transfer would take 11 s if none died, so it is in
     /// its middle when the first one is found to be dead.
     @ParameterizedTest
     @CsvSource({"fake0, fake1, false", "fake2, fake0, false", "fake0, fake1, true"})
