@@ -214,13 +214,6 @@ abstract class OneNicQueue {
         queue.ready();
     }
 
-    /// Ends the queue's queue pair, as after an error, and gives it one whose writes reads follow.
-    void connectWithReads() {
-        breakOff();
-        FlushWord word = memory.flushWord();
-        connect(word.read(word.address(), word.key()));
-    }
-
     void breakOff() {
         VERBS.silence("fake0", true);
         Source source = new Source(() -> {});
