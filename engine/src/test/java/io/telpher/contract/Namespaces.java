@@ -83,8 +83,8 @@ final class Namespaces implements AutoCloseable {
         return contract;
     }
 
-    /// Links `b` to this process's namespace by a subnet that no other run uses: the device is named
-    /// after it, and the kernel makes no device twice.
+    /// Links `b` to this process's namespace by a subnet that no other run uses: the device is
+    /// named after it, and the kernel makes no device twice.
     ///
     /// @param start the first two numbers of the subnet
     /// @return the third one

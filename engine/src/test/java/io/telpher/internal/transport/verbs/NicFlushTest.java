@@ -12,7 +12,8 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/// Writes of one queue that end when a read behind them has come back, on a queue pair of the double.
+/// Writes of one queue that end when a read behind them has come back, on a queue pair of the
+/// double.
 @Timeout(60)
 class NicFlushTest extends OneNicQueue {
     /// Ends the queue's queue pair, as after an error, and gives it one whose writes reads follow.
