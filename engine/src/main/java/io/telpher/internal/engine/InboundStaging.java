@@ -347,17 +347,25 @@ final class InboundStaging {
         @Override
         void takeUp() {
             String why = failure;
+            // Before anything that can fail: the connection is buried when nothing is copied.
+            Operation of = op;
+            if (of != null) {
+                connection.lock.lock();
+                try {
+                    of.copies--;
+                } finally {
+                    connection.lock.unlock();
+                }
+            }
             if (why != null) {
                 Log.warning(
                         "%s: %d bytes of the peer could not be copied to %s: %s"
                                 .formatted(lane.name(), bytes, device, why),
                         null);
             }
-            Operation of = op;
             if (of != null) {
                 connection.lock.lock();
                 try {
-                    of.copies--;
                     if (why != null) {
                         connection.endings.revokeLater(
                                 of,
