@@ -14,10 +14,10 @@ import org.jspecify.annotations.Nullable;
 /// One exception: a receive into a region that its sender reaches by itself. When the receive ends
 /// the sender is kept out; but one that stands still in the middle of storing a slice (`mapped` and
 /// `cma` up to 4 MiB, GPUs what they were given) finishes that when it goes on. A receive that ends
-/// at the drain limit, or with its connection, while that is so has [#remoteQuiet()] `UNKNOWN`, and
-/// its memory may get that much until the region is closed. Over `verbs`, where nothing keeps a
-/// sender out that does not answer, it may get everything. Closing the region makes sure: it waits
-/// for the sender, takes the memory away from it, or says that it cannot
+/// at the drain limit, or with its connection or region, while that is so has [#remoteQuiet()]
+/// `UNKNOWN`, and its memory may get that much until the region is closed. Over `verbs`, where
+/// nothing keeps a sender out that does not answer, it may get everything. Closing the region makes
+/// sure: it waits for the sender, takes the memory away from it, or says that it cannot
 /// ([TelpherException.RegionBusy]).
 ///
 /// A transfer from one of the `prepare` methods is `IDLE`; [#post()] starts it, and starts it again

@@ -49,15 +49,10 @@ final class SimAdverts implements Adverts {
     }
 
     @Override
-    public boolean isOwnProcess() {
-        return process == there.process();
-    }
-
-    @Override
     public boolean enter(long receive) {
         process.scheduler().preempt();
         long before = own.inside.getOrDefault(slot(receive), receive);
-        if ((int) (before >>> 32) - (int) (receive >>> 32) > 0) {
+        if ((((int) (before >>> 32) - (int) (receive >>> 32)) << 1) > 0) {
             return false;
         }
         own.inside.put(slot(receive), receive);

@@ -22,9 +22,6 @@ public interface Adverts {
     ///     time, and does not come back
     boolean isInside(long receive);
 
-    /// @return whether the peer is in this process, so that whoever is inside can be waited for
-    boolean isOwnProcess();
-
     // --- the sender's ---------------------------------------------------------------------------
 
     /// Begins to store.

@@ -206,15 +206,9 @@ final class Endings {
     }
 
     /// Whether an exposed operation is a receive that its sender is about to leave: it has been
-    /// kept out, so it is in the middle of one slice. A thread of this process is stopped by nobody
-    /// and gets more time.
+    /// kept out, so it is in the middle of one slice.
     private boolean awaitsSender(Operation op) {
-        return op.revocable
-                && !windowsClosed
-                && connection.platform.nanoTime() - op.drainUntil
-                        < (connection.oneSided.links.isOwnProcess()
-                                ? DeviceQueues.LIMIT.toNanos()
-                                : 0);
+        return op.revocable && !windowsClosed && connection.platform.nanoTime() - op.drainUntil < 0;
     }
 
     /// Its regions are left last: whoever closes one finds the transfer ended.
@@ -460,13 +454,15 @@ final class Endings {
     }
 
     /// Ends the receives that are ending and that senders can be kept out of, while the windows
-    /// that tell of the senders are there. Under the lock.
+    /// that tell of the senders are there; and looks whether this side's senders have left the
+    /// peer's receives, which they say through the windows, too. Under the lock.
     ///
-    /// @return false when one has yet to end
+    /// @return false when one has yet to end, or to leave
     boolean forceRevocable() {
         boolean all = true;
         for (int i = 0; i < table.size(); i++) {
             Operation op = table.at(i);
+            all &= !op.copying || op.inside == null;
             if (op.revocable && op.state() == Operation.ENDING) {
                 tryFinish(op, true);
                 all &= op.state() != Operation.ENDING;

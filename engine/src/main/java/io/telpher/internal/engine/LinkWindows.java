@@ -100,16 +100,6 @@ final class LinkWindows {
         return false;
     }
 
-    /// Whether the peer is in this process.
-    boolean isOwnProcess() {
-        for (Direct each : links) {
-            if (each.adverts != null && each.adverts.isOwnProcess()) {
-                return true;
-            }
-        }
-        return false;
-    }
-
     /// Ends waits for windows, and looks now and then at what short copies have counted, and for
     /// regions that the peer has closed, whose memory this side still holds. Called by the progress
     /// thread only, without the lock.

@@ -23,7 +23,7 @@ import org.jspecify.annotations.Nullable;
 /// buries anew: no step does harm when it is taken twice.
 ///
 /// Every other thread that closes waits for the end of that, at most for the drain limit, or for
-/// [DeviceQueues#LIMIT] while GPUs copy.
+/// [DeviceQueues#LIMIT] while GPUs copy or senders store.
 ///
 /// The states are guarded by `this`, which is held for a few instructions and within which nothing
 /// else is taken; [#fail] may be called with tokens or the lock.
@@ -170,7 +170,9 @@ final class Undertaker {
                                 .formatted(
                                         connection.peerText(),
                                         Failures.seconds(DeviceQueues.LIMIT),
-                                        connection.devices),
+                                        connection.devices.isBusy()
+                                                ? connection.devices
+                                                : "messages are still being stored"),
                         null);
             }
         }

@@ -27,16 +27,13 @@ final class ShmAdverts implements Adverts {
     private final ShmLink link;
     private final MemorySegment own;
     private final MemorySegment peers;
-    private final boolean ownProcess;
 
     /// @param own this side's file
     /// @param peers the peer's
-    /// @param ownProcess whether the peer is in this process
-    ShmAdverts(ShmLink link, MemorySegment own, MemorySegment peers, boolean ownProcess) {
+    ShmAdverts(ShmLink link, MemorySegment own, MemorySegment peers) {
         this.link = link;
         this.own = own;
         this.peers = peers;
-        this.ownProcess = ownProcess;
     }
 
     private static boolean hasSlot(long receive) {
@@ -89,11 +86,6 @@ final class ShmAdverts implements Adverts {
         return link.mayStore();
     }
 
-    @Override
-    public boolean isOwnProcess() {
-        return ownProcess;
-    }
-
     /// Whoever still stores for an earlier use of the slot is given up by its receiver: that one's
     /// word may go. The word of a later use stays, whose sender was quicker.
     @Override
@@ -120,9 +112,9 @@ final class ShmAdverts implements Adverts {
         return false;
     }
 
-    /// @return whether a word is that of a later use; uses are counted in 32 bits, and go round
+    /// @return whether a word is that of a later use; uses are counted in 31 bits, and go round
     private static boolean isLater(long word, long receive) {
-        return (int) (word >>> 1) - (int) (receive >>> 32) > 0;
+        return (((int) (word >>> 1) - (int) (receive >>> 32)) << 1) > 0;
     }
 
     @Override
@@ -140,7 +132,7 @@ final class ShmAdverts implements Adverts {
         try {
             boolean unused = Words.WORD.compareAndSet(own, insideAt(receive), open(receive), 0L);
         } catch (IllegalStateException e) {
-            // The link was given back: nobody looks any more.
+            // The link was given back, which waits for whoever is inside.
         }
     }
 }

@@ -219,12 +219,10 @@ final class ShmLink {
         return parts.writer().segment();
     }
 
-    /// @param ownProcess whether the peer is in this process
     /// @return null where the peer does not know of that
-    @Nullable Adverts adverts(boolean ownProcess) {
+    @Nullable Adverts adverts() {
         return parts.greeting().adverts()
-                ? new ShmAdverts(
-                        this, parts.writer().segment(), parts.peerWriter().segment(), ownProcess)
+                ? new ShmAdverts(this, parts.writer().segment(), parts.peerWriter().segment())
                 : null;
     }
 

@@ -64,7 +64,7 @@ final class ShmWindows implements Windows {
         ShmEndpoint found = ShmEndpoint.local(greeting.incarnation());
         local = link.pid() == endpoint.host().pid() ? found : null;
         process = new ProcessMemory(link.pid(), greeting.cookieAddress(), greeting.cookie());
-        adverts = link.adverts(local != null);
+        adverts = link.adverts();
         noSelf = local == null ? "other process" : forbidden("self");
         noMapped = forbidden("mapped");
         String cma = forbidden("cma");

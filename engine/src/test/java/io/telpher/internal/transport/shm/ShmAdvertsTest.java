@@ -98,8 +98,8 @@ class ShmAdvertsTest {
 
     @Test
     void theWordOfALaterUseStaysWhenTheCountGoesRound() {
-        long last = 3L | 0xffff_ffffL << 32;
-        long next = 3L;
+        long last = 3L | (long) Integer.MAX_VALUE << 32;
+        long next = 3L | 1L << 32;
         receiver.admit(last);
         receiver.admit(next);
         assertThat(sender.enter(next)).isTrue();
@@ -120,25 +120,28 @@ class ShmAdvertsTest {
         }
         int quiet = 0;
         int busy = 0;
-        for (long use = 1; use <= 300_000; use++) {
-            long receive = 7 | use << 32;
-            receiver.admit(receive);
-            offered.set(receive);
-            for (long i = use % 64; i > 0; i--) {
-                Thread.onSpinWait();
+        try {
+            for (long use = 1; use <= 300_000; use++) {
+                long receive = 7 | use << 32;
+                receiver.admit(receive);
+                offered.set(receive);
+                for (long i = use % 64; i > 0; i--) {
+                    Thread.onSpinWait();
+                }
+                receiver.keepOut(receive);
+                if (receiver.isInside(receive)) {
+                    busy++;
+                    continue;
+                }
+                quiet++;
+                memory.set(0);
+                for (int i = 0; i < 20; i++) {
+                    assertThat(memory.get()).as("quiet").isNotEqualTo(receive);
+                }
             }
-            receiver.keepOut(receive);
-            if (receiver.isInside(receive)) {
-                busy++;
-                continue;
-            }
-            quiet++;
-            memory.set(0);
-            for (int i = 0; i < 20; i++) {
-                assertThat(memory.get()).as("quiet").isNotEqualTo(receive);
-            }
+        } finally {
+            offered.set(-1);
         }
-        offered.set(-1);
         for (Thread each : senders) {
             each.join();
         }
