@@ -311,6 +311,11 @@ abstract class DeathContract extends MortalContract {
         }
         checkNotice(System.nanoTime() - start);
         checkLost(Outcome.of(receive).error());
+        // Whoever ended it calls back after that.
+        while (ended.get() == 0) {
+            assertThat(System.nanoTime() - start).isLessThan(AT_MOST);
+            sleep(5);
+        }
         assertThat(ended).hasValue(1);
         assertThat(connection().peer().toString()).isNotEmpty();
     }
