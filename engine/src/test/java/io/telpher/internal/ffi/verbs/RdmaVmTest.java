@@ -12,11 +12,13 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /// Runs the tests with tag `rdma` in the machine of `scripts/rdma-vm`, by JUnit's console launcher
 /// on this very class path. Where the host has RDMA devices they run on those, with all others.
+@Tag("rdma-vm")
 class RdmaVmTest {
     private static final Path SCRIPT = Path.of("../scripts/rdma-vm").toAbsolutePath().normalize();
     private static final int UNAVAILABLE = 69;

@@ -319,8 +319,10 @@ class VerbsEndingsTest {
             VERBS.failNextRequest(opcode(read), WorkCompletion.IBV_WC_RETRY_EXC_ERR);
             Transfer transfer = read ? regions.read(couple) : regions.write(couple);
             assertThat(ended(transfer).error()).isInstanceOf(TelpherException.PeerLost.class);
-            assertThat(transfer.remoteQuiet())
-                    .isEqualTo(read ? RemoteQuiet.YES : RemoteQuiet.UNKNOWN);
+            // A read may have gone on by frames already, which its peer then still serves.
+            if (!read) {
+                assertThat(transfer.remoteQuiet()).isEqualTo(RemoteQuiet.UNKNOWN);
+            }
             assertThat(couple.accepted.isOpen()).isFalse();
             assertThat(couple.accepted.failure())
                     .hasMessageContaining("a queue pair could not be destroyed");
