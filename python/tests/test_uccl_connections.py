@@ -183,6 +183,32 @@ def test_interpreters_that_a_script_starts_have_the_module_too(tmp_path):
     assert done.stdout.split() == ["telpher.compat.uccl", "True", p2p.Endpoint.__module__]
 
 
+@pytest.mark.parametrize("how", ["spawn", "forkserver"])
+def test_processes_of_multiprocessing_have_the_module_too(tmp_path, how):
+    import subprocess
+
+    path = tmp_path / "script.py"
+    path.write_text("""
+import multiprocessing
+from uccl import p2p
+
+def child(queue):
+    queue.put(p2p.Endpoint.__module__)
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(%r)
+    queue = context.Queue()
+    process = context.Process(target=child, args=(queue,))
+    process.start()
+    process.join()
+    print(queue.get() if process.exitcode == 0 else "the child has failed")
+""" % how)
+    done = subprocess.run(
+        [sys.executable, "-m", "telpher.compat", "uccl", str(path)], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=DEADLINE
+    )
+    assert done.stdout.split() == [p2p.Endpoint.__module__], done.stdout + done.stderr
+
+
 def test_install_gives_the_module_by_its_name(monkeypatch):
     for name in ("uccl", "uccl.p2p"):
         monkeypatch.delitem(sys.modules, name, raising=False)

@@ -19,7 +19,8 @@ _MODULES = {"uccl": ("uccl", "uccl.p2p")}
 def install(library: str = "uccl") -> None:
     """From now on ``import uccl`` in this process gives Telpher's. One that was imported before is replaced, with a warning.
 
-    Child processes that start a new interpreter (``spawn``) call this themselves; forked ones have it.
+    Child processes that start a new interpreter (``spawn``) call this themselves; forked ones have it. Those of a script under
+    ``python -m telpher.compat`` have it in any case.
     """
     if library not in _MODULES:
         raise ValueError("%r cannot be stood in for; there is %s" % (library, ", ".join(_MODULES)))

@@ -17,6 +17,7 @@ def main() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [children, os.environ.get("PYTHONPATH")]))
     del sys.argv[:2]
     sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+    sys.path.insert(1, children)  # multiprocessing gives a child this list in place of its own
     runpy.run_path(sys.argv[0], run_name="__main__")
 
 
