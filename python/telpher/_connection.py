@@ -48,6 +48,7 @@ class Connection:
         # Transfers of memory that was registered for them alone: they are kept until they have ended.
         self._held: Dict[int, PostedTransfer] = {}
         self._pause = 0  # how many transfers are posted before these are looked at again
+        _table.collect()
 
     # --- transfers -----------------------------------------------------------------------------------
 
@@ -425,5 +426,6 @@ def wait_for_task(task: int) -> Tuple[int, bytes]:
         raise
     finally:
         _table.give_back(task)
+        _table.collect()
 
 

@@ -133,6 +133,7 @@ def take_failure(word: int) -> "tuple[BaseException, Optional[Ended]]":
         return decode(text(FAILURE, -word))
     finally:
         give_back(-word)
+        collect()
 
 
 def checked(word: int) -> int:

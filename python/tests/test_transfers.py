@@ -526,17 +526,3 @@ def test_a_waiting_thread_lets_others_run(pair):
     pair.ab.send(b"!").wait()
     thread.join(DEADLINE)
     assert receive.done()
-
-
-def test_handles_are_given_back(pair):
-    from telpher import _table
-
-    def many():
-        for _ in range(300):
-            pair.ab.send(b"x").wait(DEADLINE)
-            pair.ba.receive(bytearray(1)).wait(DEADLINE)
-        gc.collect()
-        _table.collect(1)
-        return _table.calls.handles(0)
-
-    assert many() == many()
