@@ -10,7 +10,7 @@ from ._arguments import as_bytes, as_text, nanoseconds, whole
 from ._errors import Closed, Error, TimedOut
 from ._region import MemoryRegion, MemorySlice, register
 from ._table import DONE, calls
-from ._transfer import PostedTransfer, PreparedTransfer, Transfer, finished
+from ._transfer import PostedTransfer, PreparedTransfer, Transfer, finished, hold
 from ._values import CounterUpdate, EndpointAddress, RemoteMemory, address_of_bytes
 
 if TYPE_CHECKING:
@@ -40,14 +40,11 @@ class Connection:
     for its end, and no host waits. Two transfers of which one needs the other belong on two streams (docs/python.md, "Streams").
     """
 
-    __slots__ = ("_handle", "_held", "_pause", "endpoint", "__weakref__")
+    __slots__ = ("_handle", "endpoint", "__weakref__")
 
     def __init__(self, endpoint: Endpoint, handle: int):
         self.endpoint = endpoint
         self._handle = handle
-        # Transfers of memory that was registered for them alone: they are kept until they have ended.
-        self._held: Dict[int, PostedTransfer] = {}
-        self._pause = 0  # how many transfers are posted before these are looked at again
         _table.collect()
 
     # --- transfers -----------------------------------------------------------------------------------
@@ -146,7 +143,6 @@ class Connection:
         self, operation: int, local: Any, remote: Any, tag: int, notification: Optional[bytes],
         counter: Optional[CounterUpdate], deadline: Optional[float], priority: str, stream: Any,
     ) -> Transfer:
-        self._look()
         with _Sides(self.endpoint, operation, local, remote) as sides:
             place = _streams.place(stream, sides.holders)
             if sides.holders and _streams.is_current(stream):
@@ -156,14 +152,13 @@ class Connection:
                 return finished(word)
             transfer = self._posted(word, sides.keep, sides.lent())
         if transfer._temporary:
-            self.hold(transfer)
+            hold(transfer)
         return transfer
 
     def _prepare(
         self, operation: int, local: Any, remote: Any, tag: int, notification: Optional[bytes],
         counter: Optional[CounterUpdate], deadline: Optional[float], priority: str, stream: Any,
     ) -> PreparedTransfer:
-        self._look()
         with _Sides(self.endpoint, operation, local, remote) as sides:
             place = _streams.place(stream, sides.holders)
             word = calls.transfer(self._request(operation | _PREPARE, *sides.handles(), tag, notification, counter, deadline, priority, place))
@@ -195,31 +190,6 @@ class Connection:
         if word <= 0:
             raise self._refused(word)
         return PostedTransfer(self, word, keep, temporary)
-
-    def hold(self, transfer: PostedTransfer) -> None:
-        """Keeps a transfer, and with it the memory that was registered for it, until its end."""
-        self._held[transfer._handle] = transfer
-        if transfer._result is not None:  # another thread has seen its end in the meantime
-            self.let_go(transfer)
-
-    def let_go(self, transfer: PostedTransfer) -> None:
-        """A transfer has ended."""
-        if self._held:
-            self._held.pop(transfer._handle, None)
-
-    def _look(self) -> None:
-        """Looks after transfers that nobody waits for: all of them, each time that as many have been posted."""
-        self._pause -= 1
-        if self._pause < 0 and self._held:
-            self._look_at_all()
-
-    def _look_at_all(self) -> None:
-        for transfer in list(self._held.values()):
-            try:
-                transfer.done()
-            except Exception as e:  # not this caller's
-                _table.log().warning("the end of %r cannot be read: %s", transfer, e)
-        self._pause = len(self._held)
 
     def _refused(self, word: int) -> BaseException:
         return _table.take_failure(word)[0] if word < 0 else Closed("this connection is closed")
@@ -288,7 +258,6 @@ class Connection:
         """Ends the connection in both directions: pending transfers fail with Closed. Returns within the drain limit. Closing again does nothing."""
         if self._handle and _table.usable():
             _table.checked(calls.connectionClose(self._handle))
-            self._look_at_all()
 
     def __enter__(self) -> Connection:
         return self

@@ -195,7 +195,6 @@ class PostedTransfer(Transfer):
         self._result = result
         # Only now: whoever still holds the number finds the result here.
         _table.give_back(self._handle)
-        self._connection.let_go(self)
         self._keep = None
         temporary, self._temporary = self._temporary, ()
         for region in temporary:
@@ -277,6 +276,8 @@ class PreparedTransfer(PostedTransfer):
             error = self._posted(word)
         finally:
             self._claim.release()
+            if self._temporary:
+                hold(self)
         if error is not None:
             raise error
         return word
@@ -308,8 +309,6 @@ class PreparedTransfer(PostedTransfer):
             self._result = ended
         elif word:
             self._result = word
-        elif self._temporary:
-            self._connection.hold(self)
         # Not before: who asks for the end while this is being posted may hear that of the posting before.
         self._posting += 1
         return None
@@ -330,8 +329,6 @@ class PreparedTransfer(PostedTransfer):
             if self._posting != posting or self._result is not None:
                 return  # of a posting before: another thread has seen its end, and has posted again
             self._result = result
-        if self._temporary:
-            self._connection.let_go(self)
 
 
 def post_all(transfers: Iterable[PreparedTransfer]) -> None:
@@ -373,6 +370,9 @@ def post_all(transfers: Iterable[PreparedTransfer]) -> None:
             break
         except BaseException as e:  # Ctrl-C; the loop goes on with the next one
             first = first or e
+    for transfer, _ in begun:  # without any claim, after which the callback thread looks as well
+        if transfer._temporary:
+            hold(transfer)
     if first is not None:
         raise first
 
@@ -399,6 +399,15 @@ _watched: Dict[int, PostedTransfer] = {}
 _thread: Optional[threading.Thread] = None
 _stopping = False
 _HOUR = 3_600_000_000_000
+
+
+def hold(transfer: PostedTransfer) -> None:
+    """Keeps a transfer that is pending, its connection and the memory that was registered for it, whoever drops them: that thread lets them go at its
+    end."""
+    with _watch_lock:
+        if transfer._result is None and transfer._callbacks is None:
+            transfer._callbacks = []
+            _watch(transfer)
 
 
 def _watch(transfer: PostedTransfer) -> None:

@@ -1,0 +1,136 @@
+"""What holds memory, transfers and connections that the caller drops, and until when."""
+
+import gc
+import time
+import weakref
+
+import pytest
+import telpher
+from conftest import DEADLINE
+
+
+def test_a_prepared_transfer_that_nobody_holds_goes_on(pair):
+    """With memory that was registered for it alone."""
+    into = bytearray(300_000)
+    for _ in range(2):
+        pair.ab.prepare_send(bytearray(b"\7") * 300_000).post()
+        gc.collect()
+        assert pair.ba.receive(into).wait(DEADLINE) == 300_000
+    assert into.count(7) == 300_000
+    until = time.monotonic() + DEADLINE
+    while pair.a.metrics()["regions"] and time.monotonic() < until:  # until this side has heard of the end
+        time.sleep(0.01)
+    assert pair.a.metrics()["regions"] == 0
+
+
+def test_memory_that_cannot_be_given_back_is_nobody_else_s_error(pair, monkeypatch, caplog):
+    """A peer is in the middle of a copy of memory that was registered for one transfer; another call comes upon its end."""
+    from telpher import _region
+
+    into = bytearray(300_000)
+    pair.ab.send(bytes([7]) * 300_000)
+    assert pair.ba.receive(into).wait(DEADLINE) == 300_000
+    close = _region.MemoryRegion._close
+
+    def busy(region):
+        raise telpher.RegionBusy("a peer is in the middle of a copy")
+
+    monkeypatch.setattr(_region.MemoryRegion, "_close", busy)
+    kept = len(_region._busy)
+    until = time.monotonic() + DEADLINE
+    while len(_region._busy) == kept and time.monotonic() < until:
+        pair.ab.send(b"unrelated").wait(DEADLINE)
+        assert pair.ba.receive(into).wait(DEADLINE) == 9
+    monkeypatch.setattr(_region.MemoryRegion, "_close", close)
+    assert len(_region._busy) > kept and "stays until the process ends" in caplog.text
+
+
+def test_a_dropped_tensor_lives_as_long_as_its_region(pair):
+    class Owned(bytearray):
+        pass
+
+    memory = Owned(100)
+    alive = weakref.ref(memory)
+    region = pair.b.register(memory)
+    remote = region.remote
+    del memory
+    gc.collect()
+    assert alive() is not None
+    pair.ab.write(b"a" * 100, remote).wait(DEADLINE)
+    assert bytes(alive()) == b"a" * 100
+    del region
+    gc.collect()
+    assert alive() is None
+    with pytest.raises(telpher.StaleRegion):
+        pair.ab.write(b"b" * 100, remote).wait(DEADLINE)
+
+
+def test_what_nobody_holds_is_sent_all_the_same(pair):
+    """Unregistered objects and their transfers are kept until the end."""
+    into = bytearray(300_000)
+    for _ in range(3):
+        pair.ab.send(bytes([7]) * 300_000)
+    gc.collect()
+    for _ in range(3):
+        assert pair.ba.receive(into).wait(DEADLINE) == 300_000
+        assert into.count(7) == 300_000
+        into[:] = bytes(300_000)
+
+
+def test_arrays_over_allocated_memory_are_tracked():
+    endpoint = telpher.Endpoint()
+    region = endpoint.allocate(100)
+    view = region.view
+    view[:3] = b"abc"
+    for close in (region.close, endpoint.close):
+        with pytest.raises(BufferError, match="alive"):
+            close()
+    part = view[1:3]
+    del view
+    with pytest.raises(BufferError):
+        region.close()
+    assert bytes(part) == b"bc" and not region.closed
+    del part
+    region.close()
+    endpoint.close()
+
+
+def test_a_held_buffer_cannot_be_resized(pair):
+    memory = bytearray(10)
+    with pair.a.register(memory):
+        with pytest.raises(BufferError):
+            memory.append(1)
+    memory.append(1)
+
+
+def test_memory_of_a_message_that_nobody_waits_for_is_let_go(pair):
+    """By nobody's next call: this connection makes none."""
+    class Owned(bytearray):
+        pass
+
+    into, memory = bytearray(300_000), Owned(b"\7" * 300_000)
+    alive = weakref.ref(memory)
+    pair.ab.send(memory)
+    del memory
+    assert pair.ba.receive(into).wait(DEADLINE) == 300_000 and into.count(7) == 300_000
+    until = time.monotonic() + DEADLINE
+    while alive() is not None and time.monotonic() < until:
+        time.sleep(0.01)
+    assert alive() is None
+
+
+def test_a_connection_that_nobody_holds_sends_all_the_same(pair):
+    into = bytearray(300_000)
+    pair.b.connect(pair.a.address, DEADLINE).send(b"\7" * 300_000, tag=9)
+    gc.collect()
+    accepted = [pair.ab]
+    try:
+        while True:
+            accepted.append(pair.a.accept(1))
+    except telpher.TimedOut:
+        pass
+    receives = [each.receive(into, tag=9, deadline=10) for each in accepted]
+    until = time.monotonic() + DEADLINE
+    while not any(each.done() for each in receives) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert [each.state for each in receives if each.done()] == ["done"] and into.count(7) == 300_000

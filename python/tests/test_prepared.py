@@ -1,0 +1,145 @@
+"""Transfers that are posted again and again, one by one and many in one call."""
+
+import threading
+import time
+
+import pytest
+import telpher
+from conftest import DEADLINE
+
+
+def test_prepared_transfers_run_again(pair):
+    target = pair.b.allocate(8)
+    source = bytearray(8)
+    write = pair.ab.prepare_write(source, target.remote, notification=b"!")
+    assert write.state == "idle" and not write.done()
+    with pytest.raises(RuntimeError, match="not posted"):
+        write.wait()
+    for i in range(1, 6):
+        source[0] = i
+        assert (write.run(DEADLINE) if i % 2 else write.post().wait(DEADLINE)) == 8
+        assert target.view[0] == i and pair.ba.wait_notification(DEADLINE) == b"!"
+    assert not hasattr(pair.ab.write(source, target.remote), "post")
+
+
+def test_of_several_threads_that_post_one_transfer_one_does(pair):
+    """Each posting that was accepted happens once, and no other; the losers are told."""
+    target = pair.b.allocate(8)
+    write = pair.ab.prepare_write(bytearray(8), target.remote, notification=b"!")
+    posted, errors = [], []
+
+    def work():
+        for _ in range(300):
+            try:
+                write.run(DEADLINE)
+                posted.append(1)
+            except RuntimeError as e:
+                errors.append(str(e))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE)
+    write.run(DEADLINE)
+    # One whose wait was overtaken by another's posting has been posted all the same.
+    overtaken = sum("posted this transfer again" in error for error in errors)
+    assert sum("pending" in error for error in errors) + overtaken == len(errors)
+    for _ in range(len(posted) + overtaken + 1):
+        pair.ba.wait_notification(DEADLINE)
+    assert pair.ba.poll_notification() is None
+
+
+def test_post_all(pair):
+    """Independent transfers posted by one call: each has an end of its own."""
+    count = 40
+    target = pair.b.allocate(8 * count)
+    source = pair.a.register(bytearray(8 * count))
+    writes = [pair.ab.prepare_write(source[8 * i : 8 * i + 8], target.remote[8 * i : 8 * i + 8]) for i in range(count)]
+    receive = pair.ba.prepare_receive(bytearray(4), tag=5)
+    called = []
+    for turn in range(1, 4):
+        source.view[:] = bytes([turn]) * (8 * count)
+        telpher.post_all([receive, *writes])
+        receive.add_done_callback(called.append)
+        assert [write.wait(DEADLINE) for write in writes] == [8] * count and target.view == bytes([turn]) * (8 * count)
+        assert not receive.done()
+        pair.ab.send(b"four", tag=5).wait(DEADLINE)
+        assert receive.wait(DEADLINE) == 4
+    telpher.post_all(iter([]))
+    until = time.monotonic() + DEADLINE
+    while len(called) < 3 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert called == [receive] * 3
+
+
+def test_callbacks_ask_other_transfers_of_post_all(script):
+    """They do while those are posted again, from the callback thread and from the one that posts: nobody waits for himself, and no end counts twice."""
+    asking = script(
+        """
+        import telpher
+        a, b = telpher.Endpoint(), telpher.Endpoint()
+        ab, ba = a.connect(b.address, 60), b.accept(60)
+        into = [bytearray(4) for _ in range(8)]
+        ts = [ba.prepare_receive(into[i], tag=i) for i in range(8)]
+        called = 0
+
+        def ask(_):
+            global called
+            called += 1
+            [t.done() for t in ts]
+
+        for turn in range(300):
+            telpher.post_all(ts)
+            assert not any(t.done() for t in ts), turn
+            for t in ts:
+                t.add_done_callback(ask)
+            for i in range(8):
+                ab.send(turn.to_bytes(4, "big"), tag=i)
+            telpher.wait_all(ts, 60)
+            assert into == [turn.to_bytes(4, "big")] * 8, turn
+        a.close()
+        b.close()
+        print("asked", called > 0)
+        """
+    )
+    out, err = asking.end()
+    assert (out, err) == ("asked True\n", "")
+
+
+def test_post_all_posts_nothing_where_one_is_pending(pair):
+    target = pair.b.allocate(8)
+    source = pair.a.register(bytearray(b"\1" * 8))
+    first, second = (pair.ab.prepare_write(source, target.remote) for _ in range(2))
+    assert first.run(DEADLINE) == 8
+    target.view[:] = bytes(8)
+    receive = pair.ba.prepare_receive(bytearray(4)).post()
+    for wrong in ([first, receive, second], [first, second, first]):
+        with pytest.raises(RuntimeError, match="pending"):
+            telpher.post_all(wrong)
+    with pytest.raises(AttributeError):
+        telpher.post_all([first, object()])
+    # What they were they still are, and can be posted.
+    assert (first.state, first.wait(), second.state) == ("done", 8, "idle") and target.view == bytes(8)
+    telpher.post_all([first, second])
+    telpher.wait_all([first, second], DEADLINE)
+    assert target.view == b"\1" * 8
+
+
+def test_post_all_raises_when_the_others_are_posted(pair):
+    """One whose connection is gone keeps no other from being posted."""
+    other = telpher.Endpoint()
+    connection = other.connect(pair.b.address, DEADLINE)
+    target = pair.b.allocate(16)
+    gone = connection.prepare_write(other.register(bytearray(8)), target.remote[:8])
+    source = pair.a.register(bytearray(b"\1" * 8))
+    write = pair.ab.prepare_write(source, target.remote[8:])
+    other.close()
+    try:
+        telpher.post_all([gone, write])
+    except telpher.Closed:
+        pass  # it was not posted; or it was, and has ended so
+    else:
+        with pytest.raises((telpher.Closed, telpher.StaleRegion)):
+            gone.wait(DEADLINE)
+    assert write.wait(DEADLINE) == 8 and target.view == bytes(8) + b"\1" * 8
