@@ -13,7 +13,7 @@ from . import _jvm, _signals
 from ._arguments import nanoseconds, whole
 from ._errors import Ended, ForkedError, InternalError, JvmError, decode
 
-VERSION = 4
+VERSION = 5
 """Of the requests below; Bridge.java has the same."""
 
 DONE = 1 << 62
@@ -67,7 +67,7 @@ calls: Any = _NoCalls()
 
 _OF_HANDLES = frozenset((
     "endpointClose", "endpointPort", "regionClose", "connectionClose", "connectionPoll", "connectionIsOpen", "connectionFailure",
-    "taskAbandon", "post", "run", "poll", "cancel", "watch", "handles", "complete",
+    "taskAbandon", "post", "run", "poll", "isIdle", "cancel", "watch", "handles", "complete",
 ))
 """The functions that take a handle; the others take a request."""
 

@@ -236,17 +236,18 @@ class PreparedTransfer(PostedTransfer):
     ``stream`` is kept for as long as it can be posted; ``holders``: objects whose device memory it uses, by the devices' numbers.
     """
 
-    __slots__ = ("_claim", "_posting", "_stream", "_holders")
+    __slots__ = ("_claim", "_posting", "_stream", "_waits")
 
     def __init__(self, connection: Connection, handle: int, keep: Any, temporary: Tuple[MemoryRegion, ...], stream: Any, holders: _streams.Holders):
         super().__init__(connection, handle, keep, temporary)
         # Whoever posts has it until it knows whether the transfer has ended at once; whoever hears of an end later takes it to write that down, so
-        # that no posting comes in between. Taken after _watch_lock where both are.
-        self._claim = threading.Lock()
+        # that no posting comes in between. Taken after _watch_lock where both are. Reentrant: only its owner can give it back, whatever Ctrl-C has
+        # interrupted, and a signal's handler that asks for the end does not wait for the thread that it has interrupted.
+        self._claim = threading.RLock()
         self._posting = 0
         self._result = _IDLE
         self._stream = stream
-        self._holders = holders
+        self._waits = holders if _streams.is_current(stream) else {}
 
     def post(self) -> PreparedTransfer:
         """Posts it, with the bytes of this moment. Returns itself. Raises RuntimeError while it is pending."""
@@ -261,21 +262,21 @@ class PreparedTransfer(PostedTransfer):
     def _start(self, call: Callable[[int], int]) -> int:
         """Posts it, and takes down its end where that is known at once. Returns what the call did."""
         self._settle_before()
-        before = self._begin()
+        before: Any = None
         try:
-            try:
-                word = call(self._handle)
-            except (ForkedError, InternalError):  # there was no call
-                self._result = before
-                raise
-            except BaseException:
-                # Ctrl-C, raised when the call had returned, in place of what it said: so it is taken for posted, and pending until the engine
-                # says otherwise. What it was before would be a false end, with the engine still at the caller's memory.
-                self._posted(0)
-                raise
+            self._take()
+            before, self._result = self._result, None
+            word = call(self._handle)
             error = self._posted(word)
+        except BaseException as e:
+            self._interrupted(before, e)
+            raise
         finally:
-            self._claim.release()
+            # One call, or Ctrl-C could come in between and leave the claim taken.
+            try:
+                self._claim.release()
+            except RuntimeError:
+                pass  # it was not taken
             if self._temporary:
                 hold(self)
         if error is not None:
@@ -284,20 +285,15 @@ class PreparedTransfer(PostedTransfer):
 
     def _settle_before(self) -> None:
         """What a posting waits for and calls before it is one. It runs code of others, so no claim is held meanwhile."""
-        if self._holders and _streams.is_current(self._stream):
-            _streams.wait_for_current(self._holders)
+        if self._waits:
+            _streams.wait_for_current(self._waits)
         if self._callbacks is not None:
             self._overtake()
 
-    def _begin(self) -> Any:
-        """Takes it for a posting, with its claim: ``_posted`` follows, or what this returns is put back; then the claim is released."""
-        if not self._claim.acquire(False):
+    def _take(self) -> None:
+        """Takes the claim, or raises. Whoever calls this gives it back in either case, if it has it."""
+        if not self._claim.acquire(False) or self._result is None or self._callbacks is not None:
             raise RuntimeError(_PENDING)
-        if self._result is None or self._callbacks is not None:
-            self._claim.release()
-            raise RuntimeError(_PENDING)
-        before, self._result = self._result, None
-        return before
 
     def _posted(self, word: int) -> Optional[BaseException]:
         """Takes down what the call said. Returns why it was not posted, where that is so."""
@@ -307,11 +303,22 @@ class PreparedTransfer(PostedTransfer):
                 self._result = _IDLE
                 return error
             self._result = ended
-        elif word:
-            self._result = word
+        else:
+            self._result = word or None
         # Not before: who asks for the end while this is being posted may hear that of the posting before.
         self._posting += 1
         return None
+
+    def _interrupted(self, before: Any, why: BaseException) -> None:
+        """Something was raised in the middle of a posting. ``before``: the result of the one before it, None where it had not begun."""
+        if before is None or self._result is not None:
+            return
+        if isinstance(why, (ForkedError, InternalError)) or calls.isIdle(self._handle) == 1:
+            self._result = before  # there was no call
+        else:
+            # Ctrl-C, raised when the call had returned, in place of what it said: so it is taken for posted, and pending until the engine says
+            # otherwise. What it was before would be a false end, with the engine still at the caller's memory.
+            self._posted(0)
 
     def _overtake(self) -> None:
         """Calls what was to be called after the posting before: the callback thread has not come to it yet."""
@@ -343,12 +350,14 @@ def post_all(transfers: Iterable[PreparedTransfer]) -> None:
     every = list(transfers)
     for transfer in every:
         transfer._settle_before()  # of all before the first claim: a callback may ask any of them
-    begun: List[Tuple[PreparedTransfer, Any]] = []
+    begun: List[List[Any]] = []  # transfers, and their results before; None where it had not begun
     words = (ctypes.c_int64 * 0)()
     first: Optional[BaseException] = None
     try:
         for transfer in every:
-            begun.append((transfer, transfer._begin()))
+            begun.append([transfer, None])
+            transfer._take()
+            begun[-1][1], transfer._result = transfer._result, None
         words = (ctypes.c_int64 * len(begun))(*[transfer._handle for transfer in every])
         if begun:
             _table.checked(calls.postAll(_table.PAIR.pack(len(begun), ctypes.addressof(words))))
@@ -360,13 +369,16 @@ def post_all(transfers: Iterable[PreparedTransfer]) -> None:
         try:
             for (transfer, before), word in rest:
                 try:
-                    if word is None or word == transfer._handle:
+                    if before is not None and word in (None, transfer._handle):
                         transfer._result = before
-                    else:
+                    elif before is not None:
                         error = transfer._posted(word)
                         first = first or error
                 finally:
-                    transfer._claim.release()
+                    try:
+                        transfer._claim.release()
+                    except RuntimeError:
+                        pass  # it was not taken
             break
         except BaseException as e:  # Ctrl-C; the loop goes on with the next one
             first = first or e

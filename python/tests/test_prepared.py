@@ -6,6 +6,7 @@ import time
 import pytest
 import telpher
 from conftest import DEADLINE
+from telpher import _table
 
 
 def test_prepared_transfers_run_again(pair):
@@ -143,3 +144,61 @@ def test_post_all_raises_when_the_others_are_posted(pair):
         with pytest.raises((telpher.Closed, telpher.StaleRegion)):
             gone.wait(DEADLINE)
     assert write.wait(DEADLINE) == 8 and target.view == bytes(8) + b"\1" * 8
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_interrupt_in_a_posting_leaves_nothing_pending_for_ever(tcp_pair, monkeypatch, when):
+    """Before it was claimed, between the claim and the call (as Python 3.9 and 3.10 may), and after the call."""
+    calls = _table.calls
+    receive = tcp_pair.ba.prepare_receive(bytearray(4))
+    post, take, settle = calls.post, receive._take, telpher.PreparedTransfer._take
+
+    def interrupted_taking(transfer):
+        if when == "before":
+            raise KeyboardInterrupt
+        take()
+        raise KeyboardInterrupt
+
+    def interrupted_call(handle):
+        if when == "after":
+            post(handle)
+        raise KeyboardInterrupt
+
+    for name, of, broken, whole in ("_take", telpher.PreparedTransfer, interrupted_taking, settle), ("post", calls, interrupted_call, post):
+        for posting in (receive.post, lambda: telpher.post_all([receive])) if name == "_take" else (receive.post,):
+            monkeypatch.setattr(of, name, broken)
+            with pytest.raises(KeyboardInterrupt):
+                posting()
+            monkeypatch.setattr(of, name, whole)
+            assert receive.state == ("pending" if (name, when) == ("post", "after") else "idle")
+    if when == "before":
+        receive.post()
+    tcp_pair.ab.send(b"four").wait(DEADLINE)
+    assert receive.wait(DEADLINE) == 4
+    receive.post()
+    tcp_pair.ab.send(b"more").wait(DEADLINE)
+    assert receive.wait(DEADLINE) == 4
+
+
+def test_a_signal_s_handler_may_ask_for_the_end_of_what_it_interrupts(tcp_pair, monkeypatch):
+    """In the middle of a posting: it does not wait for itself, and no end of the posting before is taken for one of this."""
+    receive = tcp_pair.ba.prepare_receive(bytearray(4)).post()
+    tcp_pair.ab.send(b"four").wait(DEADLINE)
+    receive.wait(DEADLINE)
+    calls, post, heard = _table.calls, _table.calls.post, []
+
+    def asked(handle):
+        heard.append(receive.done())  # of the posting before
+        with pytest.raises(RuntimeError, match="pending"):
+            receive._result = None
+            receive.post()
+        word = post(handle)
+        receive.done()
+        return word
+
+    monkeypatch.setattr(calls, "post", asked)
+    receive.post()
+    monkeypatch.setattr(calls, "post", post)
+    assert heard == [True] and receive.state == "pending" and not receive.done()
+    tcp_pair.ab.send(b"more").wait(DEADLINE)
+    assert receive.wait(DEADLINE) == 4

@@ -249,6 +249,11 @@ final class TransferCalls {
         return polled.poll().isTerminal() ? result(polled) : 0;
     }
 
+    /// @return 1 when it was never posted, else 0
+    static long isIdle(long transfer) {
+        return get(transfer).state() == TransferState.IDLE ? 1 : 0;
+    }
+
     /// Request: transfer 8, nanoseconds 8.
     static long waitFor(long request) {
         Transfer transfer = get(at(request, 0));
