@@ -143,6 +143,7 @@ class Connection:
         self, operation: int, local: Any, remote: Any, tag: int, notification: Optional[bytes],
         counter: Optional[CounterUpdate], deadline: Optional[float], priority: str, stream: Any,
     ) -> Transfer:
+        _table.check()
         with _Sides(self.endpoint, operation, local, remote) as sides:
             place = _streams.place(stream, sides.holders)
             if sides.holders and _streams.is_current(stream):
@@ -159,6 +160,7 @@ class Connection:
         self, operation: int, local: Any, remote: Any, tag: int, notification: Optional[bytes],
         counter: Optional[CounterUpdate], deadline: Optional[float], priority: str, stream: Any,
     ) -> PreparedTransfer:
+        _table.check()
         with _Sides(self.endpoint, operation, local, remote) as sides:
             place = _streams.place(stream, sides.holders)
             word = calls.transfer(self._request(operation | _PREPARE, *sides.handles(), tag, notification, counter, deadline, priority, place))

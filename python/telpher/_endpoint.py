@@ -284,13 +284,13 @@ def devices() -> List[Dict[str, str]]:
 @atexit.register
 def _at_exit() -> None:
     """The callback thread ends first; then endpoints close, but not those over whose memory arrays are alive: the process's end does that."""
-    if not _table.usable():
-        return
-    _transfer.stop_callbacks()
-    for endpoint in list(_endpoints):
-        try:
-            endpoint.close()
-        except BufferError:
-            pass
-        except Exception:
-            pass
+    if _table.usable():
+        _transfer.stop_callbacks()
+        for endpoint in list(_endpoints):
+            try:
+                endpoint.close()
+            except BufferError:
+                pass
+            except Exception:
+                pass
+    _transfer.let_go()

@@ -286,6 +286,7 @@ def register_pointer(
     endpoint: Endpoint, address: int, nbytes: int, kind: int, owner: Any, access: str, readonly: bool, shared: bool = True
 ) -> MemoryRegion:
     """Registers memory by its address."""
+    _table.check()
     if nbytes <= 0 or address <= 0:
         raise ValueError("not a range of memory: %d bytes at 0x%x" % (nbytes, address))
     request = _table.QUINTUPLE.pack(endpoint.handle(), address, nbytes, access_code(access), kind)

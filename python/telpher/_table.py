@@ -73,18 +73,25 @@ _OF_HANDLES = frozenset((
 
 _lock = threading.Lock()
 _started_in: Optional[int] = None
+_starting_in: Optional[int] = None
+"""Set before there is any of a JVM: a child of that moment has a part of one, and a lock that nobody gives back."""
 
 
 def start() -> None:
     """Starts the JVM unless it runs; raises in a forked child."""
-    global _started_in
-    if _started_in != os.getpid():
+    global _started_in, _starting_in
+    here = os.getpid()
+    if _started_in is None and _starting_in in (None, here):
         with _lock:
             if _started_in is None:
-                _bind(_jvm.table())
-                _started_in = os.getpid()
-                os.register_at_fork(after_in_child=_forked)
-    if _started_in != os.getpid():
+                _starting_in = here
+                try:
+                    _bind(_jvm.table())
+                    _started_in = here
+                finally:
+                    if _started_in is None:
+                        _starting_in = None
+    if _started_in != here:
         _forked()
         _refuse()
     _signals.check()
@@ -93,6 +100,12 @@ def start() -> None:
 def usable() -> bool:
     """Whether foreign calls can be made in this process: for finalisers."""
     return _started_in == os.getpid()
+
+
+def check() -> None:
+    """Raises in a forked child, for who is about to take a lock that another thread may have had at the fork."""
+    if _started_in != os.getpid():
+        start()
 
 
 def _bind(address: int) -> None:
@@ -113,15 +126,21 @@ def _bind(address: int) -> None:
 
 def _refuse(*_: object) -> Any:
     raise ForkedError(
-        "process %d was forked from process %s, which had opened a telpher.Endpoint: threads, and so the JVM, do not "
+        "process %d was forked from process %s, which had opened a telpher.Endpoint or was about to: threads, and so the JVM, do not "
         "survive a fork. Start such processes with multiprocessing.get_context('spawn') or 'forkserver', or open the "
-        "first endpoint after the fork" % (os.getpid(), _started_in)
+        "first endpoint after the fork" % (os.getpid(), _starting_in)
     )
 
 
 def _forked() -> None:
-    for name in list(vars(calls)):
-        setattr(calls, name, _refuse)
+    global _lock
+    _lock = threading.Lock()  # a thread that is not here may have had it
+    if _starting_in is not None:
+        for name in list(vars(calls)):
+            setattr(calls, name, _refuse)
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 # --- results -----------------------------------------------------------------------------------------

@@ -212,6 +212,7 @@ class PostedTransfer(Transfer):
         return word == 1
 
     def add_done_callback(self, fn: Callback) -> None:
+        _table.check()
         with _watch_lock:
             if self._result is None:
                 if self._callbacks is None:
@@ -322,6 +323,7 @@ class PreparedTransfer(PostedTransfer):
 
     def _overtake(self) -> None:
         """Calls what was to be called after the posting before: the callback thread has not come to it yet."""
+        _table.check()
         with _watch_lock:
             if self._result is None:
                 return
@@ -480,6 +482,11 @@ def _call(fn: Callback, transfer: Transfer) -> None:
         fn(transfer)
     except BaseException:  # SystemExit too: the thread has other callbacks to call
         _table.log().exception("a callback of %r failed", transfer)
+
+
+def let_go() -> None:
+    """At interpreter exit, when endpoints have been closed: what is held goes while there still are the modules that its finalisers use."""
+    _watched.clear()
 
 
 def stop_callbacks() -> None:

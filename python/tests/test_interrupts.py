@@ -1,0 +1,137 @@
+"""Ctrl-C, in waits and in postings."""
+
+import os
+import signal
+import time
+
+import pytest
+
+WAITS = {
+    "transfer": "connection.receive(bytearray(4)).wait()",
+    "notification": "connection.wait_notification()",
+    "accept": "endpoint.accept()",
+    "lookup": "connection.lookup('never', 60)",
+    "run": "connection.prepare_receive(bytearray(4)).run()",
+    "connect": "endpoint.connect(address, 60)",
+}
+
+
+@pytest.mark.parametrize("what", sorted(WAITS))
+def test_ctrl_c_ends_a_wait(script, what):
+    """The wait raises KeyboardInterrupt, and everything works afterwards."""
+    waiting = script(
+        """
+        import os, signal, socket, sys, telpher
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        endpoint, other = telpher.Endpoint(), telpher.Endpoint()
+        connection = endpoint.connect(other.address)
+        accepted = other.accept()
+        silent = socket.create_server(("127.0.0.1", 0))  # takes connections in and says nothing
+        address = telpher.EndpointAddress.of("127.0.0.1", silent.getsockname()[1], b"s" * 16)
+        print("waiting")
+        try:
+            %s
+        except KeyboardInterrupt:
+            print("interrupted")
+        # By its number in the order of the tag, after the receive that was left behind.
+        into = bytearray(4)
+        receive = accepted.receive(into)
+        connection.send(b"last").wait(30)
+        print(receive.wait(30), bytes(into))
+        """
+        % WAITS[what]
+    )
+    waiting.expect("waiting")
+    time.sleep(0.3)
+    before = time.monotonic()
+    os.kill(waiting.process.pid, signal.SIGINT)
+    waiting.expect("interrupted")
+    assert time.monotonic() - before < 20
+    assert waiting.expect() == "4 b'last'"
+    out, err = waiting.end()
+    assert (out, err) == ("", "")
+
+
+INTERRUPTED = """
+    import os, signal, telpher, threading
+    from telpher._table import calls
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    endpoint, other = telpher.Endpoint(), telpher.Endpoint()
+    connection = endpoint.connect(other.address)
+    accepted = other.accept()
+    into = bytearray(4)
+    receive = accepted.prepare_receive(into)
+
+    def interrupt():
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def check(text):
+        print(receive.state, receive.done())
+        connection.send(text).wait(30)
+        print(receive.wait(30), bytes(into))
+"""
+
+
+def test_ctrl_c_in_run_does_not_end_the_transfer(script):
+    """It has been posted again when the interrupt comes, in place of what the call says: what it was before is over."""
+    running = script(
+        INTERRUPTED
+        + """
+    connection.send(b"1111")
+    assert receive.run(30) == 4
+
+    def interrupt_when_posted():
+        while calls.poll(receive._handle) != 0:
+            pass
+        interrupt()
+
+    for text in b"2222", b"3333":
+        threading.Thread(target=interrupt_when_posted).start()
+        try:
+            receive.run()
+        except KeyboardInterrupt:
+            check(text)
+    connection.send(b"last")
+    print(receive.run(30), bytes(into))
+    """
+    )
+    out, err = running.end()
+    assert out.splitlines() == ["pending False", "4 b'2222'", "pending False", "4 b'3333'", "4 b'last'"] and err == ""
+
+
+def test_ctrl_c_in_post_all(script):
+    """After the call what it posted is pending; before it nothing is, and each transfer is what it was. All can be posted again."""
+    posting = script(
+        INTERRUPTED
+        + """
+    second = accepted.prepare_receive(bytearray(4), tag=2)
+    connection.send(b"1111")
+    assert receive.run(30) == 4
+    real = calls.postAll
+
+    def after(request):
+        real(request)
+        interrupt()
+
+    def before(request):
+        interrupt()
+
+    for calls.postAll in before, after:
+        try:
+            telpher.post_all([receive, second])
+        except KeyboardInterrupt:
+            print(receive.state, second.state)
+    check(b"2222")
+    connection.send(b"more", tag=2)
+    print(second.wait(30))
+    calls.postAll = real
+    telpher.post_all([receive, second])
+    connection.send(b"same", tag=2)
+    check(b"last")
+    print(second.wait(30))
+    """
+    )
+    out, err = posting.end()
+    assert out.splitlines() == [
+        "done idle", "pending pending", "pending False", "4 b'2222'", "4", "pending False", "4 b'last'", "4",
+    ] and err == ""
