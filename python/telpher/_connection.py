@@ -59,7 +59,9 @@ class Connection:
         """
         if notification is None and counter is None and deadline is None and priority == "normal":
             region = local.region if type(local) is MemorySlice else local
-            if type(region) is MemoryRegion and type(remote) is RemoteMemory and (stream is None or stream is _CURRENT and region._device is None):
+            if type(region) is MemoryRegion and type(remote) is RemoteMemory and (stream is None or stream is _CURRENT):
+                if region._device is not None and stream is not None:
+                    _streams.wait_for_current({region._device: [region._owner]})
                 word = calls.write(_ONE_SIDED(self._handle, region._handle, local.offset, local.nbytes, remote._data))
                 if word >= DONE:
                     transfer = _new(Transfer)  # finished(word), without a call
@@ -74,7 +76,9 @@ class Connection:
         """Reads the peer's bytes into local memory."""
         if deadline is None and priority == "normal":
             region = local.region if type(local) is MemorySlice else local
-            if type(region) is MemoryRegion and type(remote) is RemoteMemory and (stream is None or stream is _CURRENT and region._device is None) and not region._readonly:
+            if type(region) is MemoryRegion and type(remote) is RemoteMemory and (stream is None or stream is _CURRENT) and not region._readonly:
+                if region._device is not None and stream is not None:
+                    _streams.wait_for_current({region._device: [region._owner]})
                 word = calls.read(_ONE_SIDED(self._handle, region._handle, local.offset, local.nbytes, remote._data))
                 if word >= DONE:
                     transfer = _new(Transfer)  # finished(word), without a call
@@ -89,7 +93,9 @@ class Connection:
         """Sends a message: the k-th send of a tag meets the peer's k-th receive of that tag."""
         if deadline is None and priority == "normal":
             region = local.region if type(local) is MemorySlice else local
-            if type(region) is MemoryRegion and (stream is None or stream is _CURRENT and region._device is None):
+            if type(region) is MemoryRegion and (stream is None or stream is _CURRENT):
+                if region._device is not None and stream is not None:
+                    _streams.wait_for_current({region._device: [region._owner]})
                 word = calls.send(_message(self._handle, region._handle, local.offset, local.nbytes, tag))
                 return finished(word) if word >= DONE else self._posted(word, region)
         return self._transfer(_SEND, local, None, tag, None, None, deadline, priority, stream)
@@ -102,7 +108,9 @@ class Connection:
         side holds it."""
         if deadline is None and priority == "normal":
             region = local.region if type(local) is MemorySlice else local
-            if type(region) is MemoryRegion and (stream is None or stream is _CURRENT and region._device is None) and not region._readonly:
+            if type(region) is MemoryRegion and (stream is None or stream is _CURRENT) and not region._readonly:
+                if region._device is not None and stream is not None:
+                    _streams.wait_for_current({region._device: [region._owner]})
                 word = calls.receive(_message(self._handle, region._handle, local.offset, local.nbytes, tag))
                 return finished(word) if word >= DONE else self._posted(word, region)
         return self._transfer(_RECEIVE, local, None, tag, None, None, deadline, priority, stream)

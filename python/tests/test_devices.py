@@ -280,3 +280,33 @@ def test_transfers_in_the_order_of_a_stream(on_fake_gpus):
         "False 4096 b'there' True", "4096 0 b'after' True", "4096 True", "False 4096 True", "False False", "b'onward' True",
         "cuStreamIsCapturing ['12345'] 400", "the stream is of device 7, and this process sees 2", "4096", "True failed",
     ]
+
+
+def test_one_range_of_a_gpu_is_one_foreign_call(on_fake_gpus):
+    """By default too, where what is current is waited for first."""
+    done = on_fake_gpus(
+        """
+        import telpher
+        from telpher._table import calls
+        a, b = telpher.Endpoint(), telpher.Endpoint()
+        ab, ba = a.connect(b.address), b.accept(30)
+        source, target = a.allocate(64, device="cuda:0"), b.allocate(64, device="cuda:1")
+        source.copy_in(bytes(range(64)))
+        made = []
+
+        def counting(name, call):
+            return lambda argument: (made.append(name), call(argument))[1]
+
+        for name in list(vars(calls)):
+            setattr(calls, name, counting(name, getattr(calls, name)))
+        for of in source, source[8:16]:
+            for do in lambda: ab.write(of, target.remote[: of.nbytes]), lambda: ab.read(of, target.remote[: of.nbytes]):
+                made.clear()
+                transfer = do()
+                print(*[name for name in made if name != "release"])
+                transfer.wait(30)
+        receive, send = ba.receive(target), ab.send(source)
+        print(send.wait(30), receive.wait(30), {"send", "receive"} <= set(made) and "transfer" not in made)
+        """
+    )
+    assert done.end()[0].splitlines() == ["write", "read"] * 2 + ["64 64 True"]

@@ -145,10 +145,11 @@ def write(pair: Pair, nbytes: int, depth: int, style: str, options: argparse.Nam
     first = connection.write(local, remote)
     first.wait()
     used = first.path
-    # The bytes are ready, and no stream is waited for, as with the others.
+    # The bytes are ready, and no stream is waited for, as with the others; but by default.
+    streams: Dict[str, Any] = {} if style == "default" else {"stream": None}
     if depth == 1:
         prepared = connection.prepare_write(local, remote, stream=None)
-        call: Callable[[], Any] = prepared.run if style == "prepared" else lambda: connection.write(local, remote, stream=None).wait()
+        call: Callable[[], Any] = prepared.run if style == "prepared" else lambda: connection.write(local, remote, **streams).wait()
         return (*one_by_one(call, options.seconds, pair.warm_up(options.seconds, "write", style)), used)
     return (*in_flight(connection, local, remote, depth, style, options.seconds, pair.warm_up(options.seconds, "writes", style)), used)
 
@@ -181,8 +182,9 @@ def in_flight(
 ) -> Tuple[List[int], float, int]:
     """Keeps some in flight; the oldest one is waited for and posted again."""
     prepared = [connection.prepare_write(local, remote, stream=None) for _ in range(depth)]
+    streams: Dict[str, Any] = {} if style == "default" else {"stream": None}
     post: Callable[[int], telpher.Transfer] = (
-        (lambda i: prepared[i].post()) if style == "prepared" else (lambda i: connection.write(local, remote, stream=None))
+        (lambda i: prepared[i].post()) if style == "prepared" else (lambda i: connection.write(local, remote, **streams))
     )
     for lasts in (warm, seconds):
         posted = [0] * depth
@@ -213,6 +215,7 @@ def send(pair: Pair, nbytes: int, style: str, seconds: float) -> Tuple[List[int]
     """Half of a ping-pong."""
     connection, region = pair.connection, pair.region[:nbytes]
     pair.tell("echo %d" % nbytes)
+    streams: Dict[str, Any] = {} if style == "default" else {"stream": None}
     back = memory_for(pair.endpoint, pair.path, nbytes, pair.device, 0)
     if style == "prepared":
         out, answer = connection.prepare_send(region, stream=None), connection.prepare_receive(back, stream=None)
@@ -224,8 +227,8 @@ def send(pair: Pair, nbytes: int, style: str, seconds: float) -> Tuple[List[int]
     else:
 
         def call() -> None:
-            receive = connection.receive(back, stream=None)
-            connection.send(region, stream=None).wait()
+            receive = connection.receive(back, **streams)
+            connection.send(region, **streams).wait()
             receive.wait()
 
     samples, total, done = one_by_one(call, seconds, pair.warm_up(seconds, "send", style))
