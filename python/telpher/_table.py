@@ -7,6 +7,7 @@ import ctypes
 import os
 import struct
 import threading
+import time
 from typing import Any, Callable, Deque, Dict, List, Optional
 
 from . import _jvm, _signals
@@ -234,8 +235,6 @@ def in_slices(seconds: Optional[float], call: Callable[[int], int]) -> int:
 
     Between two of them the interpreter handles signals.
     """
-    import time
-
     if seconds is None:
         while True:
             word = call(SLICE)

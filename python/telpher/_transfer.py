@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ._region import MemoryRegion
 
 _MOVED = (1 << 48) - 1
+_PAIR = _table.PAIR.pack
 _IDLE = object()
 _PENDING = "this transfer is pending, or another thread is posting it: wait for its end first"
 
@@ -168,6 +169,8 @@ class PostedTransfer(Transfer):
     def _wait(self, timeout: Optional[float]) -> None:
         handle = self._handle
         # The number of the posting first: an end belongs to the one that was current before the call.
+        if timeout is None and self._settle(self._posting, calls.waitFor(_PAIR(handle, _table.SLICE))):
+            return
         word = _table.in_slices(timeout, lambda nanos: self._settle(self._posting, calls.waitFor(_table.PAIR.pack(handle, nanos))))
         if not word:
             raise TimedOut("the transfer has not ended within %g s; it goes on until its own deadline" % (timeout or 0))
@@ -237,7 +240,7 @@ class PreparedTransfer(PostedTransfer):
     ``stream`` is kept for as long as it can be posted; ``holders``: objects whose device memory it uses, by the devices' numbers.
     """
 
-    __slots__ = ("_claim", "_posting", "_stream", "_waits")
+    __slots__ = ("_claim", "_posting", "_stream", "_waits", "_plain")
 
     def __init__(self, connection: Connection, handle: int, keep: Any, temporary: Tuple[MemoryRegion, ...], stream: Any, holders: _streams.Holders):
         super().__init__(connection, handle, keep, temporary)
@@ -249,6 +252,7 @@ class PreparedTransfer(PostedTransfer):
         self._result = _IDLE
         self._stream = stream
         self._waits = holders if _streams.is_current(stream) else {}
+        self._plain = not self._waits and not temporary  # nothing is to be done before or after a posting
 
     def post(self) -> PreparedTransfer:
         """Posts it, with the bytes of this moment. Returns itself. Raises RuntimeError while it is pending."""
@@ -257,8 +261,33 @@ class PreparedTransfer(PostedTransfer):
 
     def run(self, timeout: Optional[float] = None) -> int:
         """``post`` and ``wait`` in one call into the engine: the fastest way."""
-        word = self._start(calls.run)
-        return word & _MOVED if word >= DONE else self.wait(timeout)
+        if not self._plain or self._callbacks is not None:
+            word = self._start(calls.run)
+            return word & _MOVED if word >= DONE else self.wait(timeout)
+        # _start, without a call within Python.
+        before: Any = None
+        claim = self._claim
+        try:
+            if not claim.acquire(False) or self._result is None or self._callbacks is not None:
+                raise RuntimeError(_PENDING)
+            before, self._result = self._result, None
+            word = calls.run(self._handle)
+            if word >= DONE:
+                self._result = word
+                self._posting += 1
+                return word & _MOVED
+            error = self._posted(word)
+        except BaseException as e:
+            self._interrupted(before, e)
+            raise
+        finally:
+            try:
+                claim.release()
+            except RuntimeError:
+                pass
+        if error is not None:
+            raise error
+        return self.wait(timeout)
 
     def _start(self, call: Callable[[int], int]) -> int:
         """Posts it, and takes down its end where that is known at once. Returns what the call did."""
