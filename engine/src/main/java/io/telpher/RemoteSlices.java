@@ -44,6 +44,25 @@ public final class RemoteSlices {
                 Pieces.strided(memory, memory.offset(), pieceLength, stride, count));
     }
 
+    /// Any ranges of one piece of memory, in this order.
+    ///
+    /// @param memory the memory
+    /// @param offsets first byte of each piece, from the start of `memory`
+    /// @param lengths bytes of each piece; as many as offsets
+    /// @throws IndexOutOfBoundsException when a piece does not lie inside of it
+    public static RemoteSlices of(RemoteMemory memory, long[] offsets, long[] lengths) {
+        int n = offsets.length;
+        if (lengths.length != n) {
+            throw new IllegalArgumentException(n + " offsets, but " + lengths.length + " lengths");
+        }
+        long[] inRegion = new long[n];
+        for (int i = 0; i < n; i++) {
+            MemorySlice.checkRange(offsets[i], lengths[i], memory.length());
+            inRegion[i] = memory.offset() + offsets[i];
+        }
+        return new RemoteSlices(Pieces.of(memory, inRegion, lengths));
+    }
+
     /// @return how many pieces
     public int count() {
         return pieces.count();

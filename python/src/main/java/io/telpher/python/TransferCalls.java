@@ -11,6 +11,7 @@ import io.telpher.MemoryRegion;
 import io.telpher.MemorySlice;
 import io.telpher.MemorySlices;
 import io.telpher.Priority;
+import io.telpher.RemoteMemory;
 import io.telpher.RemoteSlices;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
@@ -100,13 +101,13 @@ final class TransferCalls {
                     case 0 -> {
                         RemoteSlices remote = remote(request);
                         yield single(local, remote)
-                                ? connection.prepareWrite(first(local), remote.region(0), options)
+                                ? connection.prepareWrite(first(local), first(remote), options)
                                 : connection.prepareWrite(local, remote, options);
                     }
                     case 1 -> {
                         RemoteSlices remote = remote(request);
                         yield single(local, remote)
-                                ? connection.prepareRead(first(local), remote.region(0), options)
+                                ? connection.prepareRead(first(local), first(remote), options)
                                 : connection.prepareRead(local, remote, options);
                     }
                     case 2 -> connection.prepareSend(tag, local, options);
@@ -130,6 +131,11 @@ final class TransferCalls {
 
     private static MemorySlice first(MemorySlices local) {
         return local.region(0).slice(local.offset(0), local.length(0));
+    }
+
+    private static RemoteMemory first(RemoteSlices remote) {
+        RemoteMemory memory = remote.region(0);
+        return memory.slice(remote.offset(0) - memory.offset(), remote.length(0));
     }
 
     private static RemoteSlices remote(long request) {
