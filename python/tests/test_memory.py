@@ -334,12 +334,33 @@ def test_dlpack(tcp_pair):
     assert (target == values.T).all()
 
 
-def test_too_many_pieces_are_refused(tcp_pair):
-    """What is not equal pieces at equal distances is listed, piece by piece, on a heap that is not large."""
+def test_a_large_transposed_tensor(tcp_pair):
+    """4.2 million pieces of a byte: a few numbers."""
     side = 2050
-    transposed = np.zeros((side, side), "u1").T
-    with pytest.raises(ValueError, match="%d pieces .* at most 4194304 .*contiguous" % side**2):
-        tcp_pair.ab.send(transposed)
+    source = np.random.default_rng(3).integers(0, 256, (side, side), "u1")
+    target = np.zeros((side, side), "u1")
+    moved(tcp_pair, source.T, target)
+    assert (target == source.T).all()
+
+
+def test_one_block_of_a_range(tcp_pair):
+    """One piece is one range, wherever it lies within the memory that the blocks were made of."""
+    cache, there = np.arange(64, dtype="u1"), np.zeros(64, "u1")
+    local, region = tcp_pair.a.register(cache), tcp_pair.b.register(there)
+    remote = region.remote[16:]
+    tcp_pair.ab.write(local.blocks([3], 8), remote.blocks([2], 8)).wait(DEADLINE)
+    expected = np.zeros(64, "u1")
+    expected[32:40] = range(24, 32)
+    assert (there == expected).all()
+    tcp_pair.ab.read(local.blocks([7], 8), remote.blocks([2], 8)).wait(DEADLINE)
+    assert cache[56:].tolist() == list(range(24, 32))
+
+
+def test_too_many_pieces_are_refused(tcp_pair):
+    """Those of index arrays are listed, piece by piece, on a heap that is not large."""
+    transposed = np.zeros((2050, 2050), "u1").T
+    with pytest.raises(ValueError, match="65536 x 65537 pieces .* at most 2147483647"):
+        tcp_pair.ab.send(np.lib.stride_tricks.as_strided(transposed, (65536, 65537), (1, 2)))
     region = tcp_pair.a.register(transposed)
     for memory in (region, region.remote):
         assert memory.strided(1, 2, 2_000_000).count == 2_000_000

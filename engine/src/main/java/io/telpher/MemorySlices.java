@@ -47,6 +47,23 @@ public final class MemorySlices {
         return new MemorySlices(Pieces.strided(region, offset, pieceLength, stride, count));
     }
 
+    /// Equal pieces of one region in a grid, such as the elements of a tensor that do not lie
+    /// together: in C order, the last dimension first. A few numbers, however many there are.
+    ///
+    /// @param region the memory
+    /// @param offset first byte of the piece whose index is 0 in all dimensions
+    /// @param pieceLength bytes of each piece
+    /// @param shape how many pieces there are in each dimension; their product is below 2^31.
+    ///     Without a dimension there is one piece
+    /// @param strides bytes from one piece to the next in each dimension: negative, 0 and less than
+    ///     `pieceLength` too
+    /// @throws IndexOutOfBoundsException when a piece does not lie inside of the region
+    public static MemorySlices strided(
+            MemoryRegion region, long offset, long pieceLength, long[] shape, long[] strides) {
+        return new MemorySlices(
+                Pieces.grid(region, offset, pieceLength, shape, strides, region.size()));
+    }
+
     /// Any ranges of one region, in this order.
     ///
     /// @param region the memory
@@ -73,7 +90,7 @@ public final class MemorySlices {
         return pieces.total();
     }
 
-    /// @return whether the pieces are equal and equally far apart
+    /// @return whether the pieces are equal and equally far apart, in the order of their addresses
     public boolean isStrided() {
         return pieces.isStrided();
     }

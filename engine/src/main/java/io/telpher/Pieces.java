@@ -13,7 +13,8 @@ import java.util.function.Function;
 ///
 /// @param <R> what names a region
 final class Pieces<R> {
-    private static final long[] STRIDED = {};
+    private static final long[] NONE = {};
+    private static final int[] NO_GRID = {};
 
     /// The different regions, in the order in which they come first.
     private final List<R> regions;
@@ -31,10 +32,13 @@ final class Pieces<R> {
     /// First byte of each piece in the stream of all bytes, and behind them the stream's end.
     private final long[] starts;
 
-    // Of strided pieces, which have no arrays; others have a stride of -1.
+    // Of the pieces of a grid, which are equal and have no arrays. The last dimension is walked
+    // first.
+    private final boolean regular;
     private final long first;
     private final long pieceLength;
-    private final long stride;
+    private final int[] shape;
+    private final long[] strides;
 
     private Pieces(List<R> regions, int[] indices, long[] offsets, long[] starts) {
         this.regions = regions;
@@ -44,22 +48,26 @@ final class Pieces<R> {
         count = offsets.length;
         total = starts[count];
         empty = hasEmpty(starts);
+        regular = false;
         first = 0;
         pieceLength = 0;
-        stride = -1;
+        shape = NO_GRID;
+        strides = NONE;
     }
 
-    private Pieces(R region, long first, long pieceLength, long stride, int count) {
+    private Pieces(R region, long first, long pieceLength, int[] shape, long[] strides, int count) {
         regions = List.of(region);
         indices = new int[0];
-        offsets = STRIDED;
-        starts = STRIDED;
+        offsets = NONE;
+        starts = NONE;
+        regular = true;
         this.count = count;
         empty = count > 0 && pieceLength == 0;
         total = Math.multiplyExact(pieceLength, (long) count);
         this.first = first;
         this.pieceLength = pieceLength;
-        this.stride = stride;
+        this.shape = shape;
+        this.strides = strides;
     }
 
     /// Any pieces.
@@ -102,7 +110,65 @@ final class Pieces<R> {
     ///
     /// @param first first byte of the first piece in its region
     static <R> Pieces<R> strided(R region, long first, long pieceLength, long stride, int count) {
-        return new Pieces<>(region, first, pieceLength, stride, count);
+        return new Pieces<>(
+                region, first, pieceLength, new int[] {count}, new long[] {stride}, count);
+    }
+
+    /// Equal pieces in a grid, the last dimension first.
+    ///
+    /// @param first first byte of the piece with the index 0 in all dimensions
+    /// @param shape how many pieces there are in each dimension
+    /// @param strides bytes from one to the next in each, of any sign
+    /// @param size bytes of the region
+    /// @throws IndexOutOfBoundsException when one of them does not lie inside of the region
+    static <R> Pieces<R> grid(
+            R region, long first, long pieceLength, long[] shape, long[] strides, long size) {
+        if (shape.length != strides.length || pieceLength < 0) {
+            throw new IllegalArgumentException(
+                    "not a grid: %d dimensions, %d strides, pieces of %d bytes"
+                            .formatted(shape.length, strides.length, pieceLength));
+        }
+        int count = count(shape);
+        int[] sizes = new int[shape.length];
+        long lowest = first;
+        long highest = first;
+        for (int d = 0; d < shape.length && count > 0; d++) {
+            sizes[d] = (int) shape[d];
+            long reach = Math.multiplyExact(strides[d], shape[d] - 1);
+            lowest = Math.addExact(lowest, Math.min(reach, 0));
+            highest = Math.addExact(highest, Math.max(reach, 0));
+        }
+        MemorySlice.checkRange(
+                lowest,
+                count == 0 ? 0 : Math.addExact(Math.subtractExact(highest, lowest), pieceLength),
+                size);
+        return new Pieces<>(region, first, pieceLength, sizes, strides.clone(), count);
+    }
+
+    private static int count(long[] shape) {
+        long count = 1;
+        for (long size : shape) {
+            if (size < 0) {
+                throw new IllegalArgumentException(
+                        "a dimension of a grid has %d pieces".formatted(size));
+            }
+            count = size == 0 ? 0 : count;
+        }
+        for (long size : shape) {
+            if (count > 0 && size > Integer.MAX_VALUE / count) {
+                throw new IllegalArgumentException(
+                        "%s pieces in one transfer: at most %d; use larger pieces"
+                                .formatted(
+                                        String.join(
+                                                " x ",
+                                                Arrays.stream(shape)
+                                                        .mapToObj(Long::toString)
+                                                        .toList()),
+                                        Integer.MAX_VALUE));
+            }
+            count *= size;
+        }
+        return (int) count;
     }
 
     /// @return bytes from the first byte of strided pieces to their last
@@ -150,12 +216,13 @@ final class Pieces<R> {
         return empty;
     }
 
+    /// Whether they are equally far apart, none before the end of the one before it.
     boolean isStrided() {
-        return stride >= 0;
+        return shape.length == 1 && strides[0] >= pieceLength;
     }
 
     long stride() {
-        return stride;
+        return isStrided() ? strides[0] : -1;
     }
 
     R region(int piece) {
@@ -163,20 +230,29 @@ final class Pieces<R> {
     }
 
     long offset(int piece) {
-        return stride >= 0 ? first + piece * stride : offsets[piece];
+        if (!regular) {
+            return offsets[piece];
+        }
+        long at = first;
+        int rest = piece;
+        for (int d = shape.length - 1; d > 0; d--) {
+            at += rest % shape[d] * strides[d];
+            rest /= shape[d];
+        }
+        return shape.length == 0 ? at : at + rest * strides[0];
     }
 
     long length(int piece) {
-        return stride >= 0 ? pieceLength : starts[piece + 1] - starts[piece];
+        return regular ? pieceLength : starts[piece + 1] - starts[piece];
     }
 
     long start(int piece) {
-        return stride >= 0 ? pieceLength * piece : starts[piece];
+        return regular ? pieceLength * piece : starts[piece];
     }
 
     /// Of several pieces that start at one position (empty ones do), the last.
     int pieceAt(long position) {
-        if (stride >= 0) {
+        if (regular) {
             return pieceLength == 0 ? 0 : (int) (position / pieceLength);
         }
         int at = Arrays.binarySearch(starts, 0, count, position);

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
@@ -76,6 +77,105 @@ class SlicesTest {
         assertThat(slices.totalBytes()).isEqualTo(200);
         assertThatThrownBy(() -> RemoteSlices.strided(region(1, 7).slice(100, 1000), 10, 50, 21))
                 .isInstanceOf(IndexOutOfBoundsException.class);
+    }
+
+    /// Against a list of all pieces, of any strides; what does not lie inside is refused.
+    @Test
+    void piecesOfAGridLieWhereItsIndicesSay() {
+        long seed = System.nanoTime();
+        Random random = new Random(seed);
+        int inside = 0;
+        for (int round = 0; round < 2000; round++) {
+            long[] shape = random.longs(random.nextInt(5), 0, 5).toArray();
+            long[] strides = random.longs(shape.length, -40, 41).toArray();
+            long length = random.nextInt(6);
+            long first = random.nextInt(200);
+            String as =
+                    "seed %d, round %d: %d bytes at %d, %s by %s"
+                            .formatted(
+                                    seed,
+                                    round,
+                                    length,
+                                    first,
+                                    Arrays.toString(shape),
+                                    Arrays.toString(strides));
+            List<Long> offsets = new ArrayList<>();
+            list(shape, strides, 0, first, offsets);
+            boolean fits = offsets.stream().allMatch(at -> at >= 0 && at + length <= 300);
+            if (!fits) {
+                assertThatThrownBy(() -> Pieces.grid("r", first, length, shape, strides, 300))
+                        .as(as)
+                        .isInstanceOf(IndexOutOfBoundsException.class);
+                continue;
+            }
+            inside++;
+            Pieces<String> pieces = Pieces.grid("r", first, length, shape, strides, 300);
+            assertThat(pieces.count()).as(as).isEqualTo(offsets.size());
+            assertThat(pieces.total()).as(as).isEqualTo(length * offsets.size());
+            assertThat(pieces.hasEmpty()).as(as).isEqualTo(length == 0 && !offsets.isEmpty());
+            assertThat(pieces.isStrided())
+                    .as(as)
+                    .isEqualTo(shape.length == 1 && strides[0] >= length);
+            assertThat(pieces.stride()).as(as).isEqualTo(pieces.isStrided() ? strides[0] : -1);
+            for (int i = 0; i < offsets.size(); i++) {
+                assertThat(pieces.offset(i)).as(as).isEqualTo(offsets.get(i));
+                assertThat(pieces.length(i)).as(as).isEqualTo(length);
+                assertThat(pieces.start(i)).as(as).isEqualTo(length * i);
+                if (length > 0) {
+                    assertThat(pieces.pieceAt(length * (i + 1) - 1)).as(as).isEqualTo(i);
+                }
+            }
+        }
+        assertThat(inside).as("seed %d: grids inside of their region", seed).isBetween(200, 1900);
+    }
+
+    private static void list(
+            long[] shape, long[] strides, int dimension, long at, List<Long> offsets) {
+        if (dimension == shape.length) {
+            offsets.add(at);
+            return;
+        }
+        for (int i = 0; i < shape[dimension]; i++) {
+            list(shape, strides, dimension + 1, at + i * strides[dimension], offsets);
+        }
+    }
+
+    @Test
+    void aGridHasFewerThanTwoToTheThirtyFirstPieces() {
+        long[] still = {46340, 46341, 1};
+        assertThat(Pieces.grid("r", 0, 1, still, new long[3], 1).count()).isEqualTo(46340 * 46341);
+        for (long[] tooMany :
+                new long[][] {{46341, 46341}, {1L << 31}, {1L << 62, 1L << 62}, {1, 1L << 40}}) {
+            assertThatThrownBy(() -> Pieces.grid("r", 0, 1, tooMany, new long[tooMany.length], 1))
+                    .isInstanceOf(IllegalArgumentException.class)
+                    .hasMessageContaining("pieces in one transfer: at most 2147483647");
+        }
+        assertThat(Pieces.grid("r", 0, 1, new long[] {1L << 62, 0}, new long[2], 0).count())
+                .isZero();
+        assertThatThrownBy(() -> Pieces.grid("r", 0, 1, new long[] {-1}, new long[1], 1))
+                .isInstanceOf(IllegalArgumentException.class);
+    }
+
+    @Test
+    void piecesOfOneMemoryLieWhereTheListSays() {
+        RemoteMemory memory = region(1, 7).slice(100, 50);
+        RemoteSlices slices = RemoteSlices.of(memory, new long[] {40, 0, 7}, new long[] {10, 1, 0});
+        assertThat(slices.offset(0)).isEqualTo(140);
+        assertThat(slices.offset(1)).isEqualTo(100);
+        assertThat(slices.length(2)).isZero();
+        assertThat(slices.totalBytes()).isEqualTo(11);
+        assertThat(slices.regions()).containsExactly(memory);
+        for (long[] outside : new long[][] {{41, 10}, {-1, 1}, {50, 1}}) {
+            assertThatThrownBy(
+                            () ->
+                                    RemoteSlices.of(
+                                            memory,
+                                            new long[] {outside[0]},
+                                            new long[] {outside[1]}))
+                    .isInstanceOf(IndexOutOfBoundsException.class);
+        }
+        assertThatThrownBy(() -> RemoteSlices.of(memory, new long[2], new long[1]))
+                .isInstanceOf(IllegalArgumentException.class);
     }
 
     @Test

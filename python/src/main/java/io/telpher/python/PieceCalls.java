@@ -52,13 +52,10 @@ final class PieceCalls {
     /// Equal blocks of a peer's memory. Request: as [#localBlocks], descriptor 48 at 40.
     static long remoteBlocks(long request) {
         RemoteMemory memory = Request.remote(request + 40);
-        long block = at(request, 16);
         long[] offsets = offsets(request);
-        RemoteMemory[] pieces = new RemoteMemory[offsets.length];
-        for (int i = 0; i < offsets.length; i++) {
-            pieces[i] = memory.slice(offsets[i], block);
-        }
-        return HANDLES.put(RemoteSlices.of(pieces));
+        long[] lengths = new long[offsets.length];
+        Arrays.fill(lengths, at(request, 16));
+        return HANDLES.put(RemoteSlices.of(memory, offsets, lengths));
     }
 
     /// Equal blocks of a peer's memory at equal distances. Request: base 8, block's bytes 8,
@@ -95,31 +92,7 @@ final class PieceCalls {
         long run = at(request, 16);
         long[] shape = Request.longs(at(request, 32), at(request, 24));
         long[] strides = Request.longs(at(request, 40), at(request, 24));
-        if (shape.length == 1 && strides[0] >= run) {
-            return HANDLES.put(
-                    MemorySlices.strided(region, first, run, strides[0], strided(shape[0])));
-        }
-        long count = 1;
-        for (long size : shape) {
-            count = Math.multiplyExact(count, size);
-        }
-        long[] offsets = new long[listed(count)];
-        long[] lengths = new long[offsets.length];
-        Arrays.fill(lengths, run);
-        long[] index = new long[shape.length];
-        long offset = first;
-        for (int i = 0; i < offsets.length; i++) {
-            offsets[i] = offset;
-            for (int d = shape.length - 1; d >= 0; d--) {
-                offset += strides[d];
-                if (++index[d] < shape[d]) {
-                    break;
-                }
-                offset -= strides[d] * shape[d];
-                index[d] = 0;
-            }
-        }
-        return HANDLES.put(MemorySlices.of(region, offsets, lengths));
+        return HANDLES.put(MemorySlices.strided(region, first, run, shape, strides));
     }
 
     /// Parts one after the other. Request: count 8, address of the parts 8: each a handle of a
