@@ -34,6 +34,56 @@ def test_beside_java():
     assert "over Java: mapped write of 64 bytes, once: " in done.stdout, done.stdout
 
 
+def changed(text, *arguments, **more):
+    """Runs it with something in it changed."""
+    program = "import runpy, sys\n%s\nsys.argv[1:] = %r\nrunpy.run_module('telpher.bench', run_name='__main__', alter_sys=True)" % (text, list(arguments))
+    return subprocess.run(
+        [sys.executable, "-c", program], env=environment(**more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=2 * DEADLINE
+    )
+
+
+ONE = ("--path", "mapped", "--op", "write", "--sizes", "64", "--depth", "1", "--rounds", "1", "--seconds", "0.02", "--style", "once")
+
+
+def test_a_byte_that_is_wrong_at_the_target_is_seen(tmp_path):
+    spoils = """
+from telpher.bench import _initiator
+write = _initiator.write
+
+def spoiled(pair, *arguments):
+    found = write(pair, *arguments)
+    byte = bytearray(1)
+    pair.connection.read(byte, pair.target[5:6]).wait()
+    pair.connection.write(bytes([byte[0] ^ 1]), pair.target[5:6]).wait()
+    return found
+
+_initiator.write = spoiled
+"""
+    file = tmp_path / "rows.json"
+    done = changed(spoils, *ONE, "--json", str(file))
+    assert done.returncode == 1 and [json.loads(line)["wrong"] for line in file.read_text().splitlines()] == [1], done.stdout + done.stderr
+
+
+def test_a_comparison_that_fails_is_a_failure(tmp_path):
+    """What was measured before is shown; and peers are looked for in this interpreter."""
+    said = tmp_path / "said"
+    fails = """
+import os, subprocess, sys
+from telpher.bench import _initiator
+real = subprocess.run
+
+def failing(line, **more):
+    if "--compare" not in line: return real(line, **more)
+    open(%r, "w").write(more["env"]["PATH"].split(os.pathsep)[0])
+    return real([sys.executable, "-c", "print('no such thing'); raise SystemExit(3)"], **more)
+
+subprocess.run = failing
+""" % str(said)
+    done = changed(fails, *ONE, "--compare", "nixl")
+    assert done.returncode == 1 and "ended with 3" in done.stderr and "no such thing" in done.stderr and "telpher python once" in done.stdout, done.stdout + done.stderr
+    assert said.read_text() == os.path.dirname(sys.executable)
+
+
 def test_pieces_and_errors():
     done = run("--path", "tcp", "--op", "write", "--sizes", "4000", "--pieces", "40", "--depth", "1", "--rounds", "1", "--seconds", "0.02", "--style", "once")
     assert done.returncode == 0 and "4000" in done.stdout, done.stdout + done.stderr

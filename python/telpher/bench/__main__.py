@@ -75,10 +75,11 @@ def others(options: argparse.Namespace, path: str, op: str) -> List[Row]:
             command += ["--memory", "cuda-foreign" if path == "cuda-ipc" else "cuda"]
         java = [os.path.join(_jvm.find_java(), "bin", "java"), "-XX:+UseSerialGC", "--enable-native-access=io.telpher.engine"]
         line = [*java, "-p", _jvm.jar_folder(), "-m", "io.telpher.cli/io.telpher.cli.Main", *command]
-        done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        # Peers that --install-peers has not installed are looked for in the python3 of the PATH: in this interpreter, then.
+        path_of_this = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])
+        done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(os.environ, PATH=path_of_this))
         if done.returncode != 0:
-            print("# telpher %s ended with %d:\n%s" % (" ".join(command), done.returncode, done.stdout), file=sys.stderr)
-            return []
+            raise telpher.Error("telpher %s ended with %d:\n%s" % (" ".join(command), done.returncode, done.stdout))
         for said in done.stdout.splitlines():
             if "not compared" in said:
                 print(said.strip(), file=sys.stderr)
@@ -128,6 +129,7 @@ def main(arguments: List[str]) -> int:
         return _target.serve()
     options = parse(arguments)
     rows: List[Row] = []
+    failed = False
     try:
         for round_number in range(1, options.rounds + 1):
             for path in options.path:
@@ -137,13 +139,13 @@ def main(arguments: List[str]) -> int:
                         rows += [dict(row, round=round_number) for row in others(options, path, op)]
     except telpher.Error as e:
         print("telpher.bench: %s" % e, file=sys.stderr)
-        return 1
+        failed = True
     report(rows)
     over_java(rows)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as out:
             out.writelines(json.dumps(row) + "\n" for row in rows)
-    return 1 if any(row.get("wrong") for row in rows) else 0
+    return 1 if failed or any(row.get("wrong") for row in rows) else 0
 
 
 sys.exit(main(sys.argv[1:]))
