@@ -13,6 +13,7 @@ import re
 import stat
 import sys
 import threading
+import time
 from typing import Dict, List, Optional
 
 OPTION = "-XX:AOTCacheOutput="
@@ -58,7 +59,32 @@ def _trusted(file: str) -> bool:
         found, folder = os.lstat(file), os.stat(os.path.dirname(file))
     except OSError:
         return False
-    return stat.S_ISREG(found.st_mode) and found.st_uid == folder.st_uid == os.geteuid()
+    writable = (found.st_mode | folder.st_mode) & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISREG(found.st_mode) and found.st_uid == folder.st_uid == os.geteuid() and not writable
+
+
+def _folder(path: str) -> None:
+    """Makes the folder that caches lie in, where only this user can write. Raises OSError where it is somebody else's."""
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    found = os.stat(path)
+    if found.st_uid != os.geteuid():
+        raise PermissionError("%s is not this user's" % path)
+    os.chmod(path, stat.S_IMODE(found.st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
+
+
+def _remove_old(file: str) -> None:
+    """Removes caches that nothing has used for a month: those of jars and runtimes that are gone. One that is in use stays mapped."""
+    before = time.time() - 30 * 86400
+    folder = os.path.dirname(file)
+    for name in os.listdir(folder):
+        other = os.path.join(folder, name)
+        if re.fullmatch(r"python-[0-9a-f]{24}\.aot", name) and other != file:
+            try:
+                found = os.lstat(other)
+                if max(found.st_atime, found.st_mtime) < before and _trusted(other):
+                    os.unlink(other)
+            except OSError:
+                pass
 
 
 def _make_later(folder: str) -> None:
@@ -69,7 +95,7 @@ def _make_later(folder: str) -> None:
         import fcntl
         import subprocess
 
-        os.makedirs(folder, exist_ok=True)
+        _folder(folder)
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # its maker inherits it; of many processes one leaves one behind
@@ -101,7 +127,7 @@ def make() -> str:
     file = path(_jvm.libjvm(_jvm.find_java()), _jvm.jars(), _jvm.OPTIONS)
     if file is None:
         raise JvmError("there can be no cache here: it needs /proc/cpuinfo, and a home folder or XDG_CACHE_HOME")
-    os.makedirs(os.path.dirname(file), exist_ok=True)
+    _folder(os.path.dirname(file))
     with tempfile.TemporaryDirectory(prefix=".aot-", dir=os.path.dirname(file)) as folder:
         made = os.path.join(folder, "aot")
         done = subprocess.run(
@@ -109,7 +135,9 @@ def make() -> str:
         )
         if not os.path.exists(made):
             raise JvmError("the JVM has not made a cache:\n%s" % done.stdout)
+        os.chmod(made, 0o600)
         os.replace(made, file)
+    _remove_old(file)
     return file
 
 

@@ -9,7 +9,6 @@ import time
 import pytest
 import telpher
 from conftest import DEADLINE, PEER
-from telpher import _jvm
 
 
 def test_between_processes(peer):
@@ -143,38 +142,6 @@ def test_the_interpreter_ends_with_transfers_in_flight(script, how):
     assert (out, err) == ("ending\n", "said\n" if how == "raise" else "")
 
 
-def test_import_starts_nothing(script):
-    importing = script(
-        """
-        import sys, time
-        started = time.perf_counter()
-        import telpher
-        with open("/proc/self/maps") as maps: print("libjvm" in maps.read(), "numpy" in sys.modules, "torch" in sys.modules)
-        """
-    )
-    assert importing.end() == ("False False False\n", "")
-
-
-def test_a_missing_java_names_the_places_and_the_remedy(script, tmp_path):
-    text = """
-        import os, telpher
-        telpher._jvm.FOLDERS = [os.environ["FOLDERS"]]
-        try: telpher.Endpoint()
-        except telpher.JvmError as e: print(e)
-    """
-    old = tmp_path / "old"
-    (old / "lib" / "server").mkdir(parents=True)
-    (old / "lib" / "server" / "libjvm.so").touch()
-    (old / "release").write_text('JAVA_VERSION="21.0.2"\n')
-    env = {"JAVA_HOME": str(old), "PATH": "/nonexistent", "FOLDERS": str(tmp_path / "*")}
-    out, _ = script(text, env=env).end()
-    assert "no Java 25 found" in out and "installed (%s)" % old in out and "JAVA_HOME (%s): Java 21.0.2" % old in out and "telpher[jre]" in out
-    out, _ = script(text, env={"TELPHER_JARS": str(tmp_path), "FOLDERS": _jvm.find_java()}).end()
-    assert "has no telpher-python-*.jar" in out and "telpher build" in out
-    out, _ = script(text, env={"TELPHER_JAVA_OPTS": "-XX:NoSuchOption=1", "FOLDERS": _jvm.find_java()}).end()
-    assert "NoSuchOption" in out and "code -" in out
-
-
 def test_a_full_java_heap_is_a_memory_error(script):
     """For as long as it is full; afterwards everything works."""
     filling = script(
@@ -262,69 +229,3 @@ def test_eight_processes_in_full_mesh(script):
         rank.tell("")
     for rank in ranks:
         assert rank.end() == ("", "")
-
-
-def test_the_command(tmp_path):
-    """The console script runs the same command as the launcher."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith("TELPHER_")}
-    env["PYTHONPATH"] = os.path.dirname(os.path.dirname(telpher.__file__))
-    done = subprocess.run(
-        [sys.executable, "-m", "telpher", "config"], env=env,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=DEADLINE, cwd=tmp_path,
-    )
-    assert done.returncode == 0 and "TELPHER_LANES" in done.stdout and done.stderr == ""
-
-
-def test_the_start_up_cache(script, tmp_path):
-    """The first process leaves behind who makes it, which is used from then on, by its owner alone; nothing is printed whatever becomes of it."""
-    env = {"XDG_CACHE_HOME": str(tmp_path), "TELPHER_JAVA_OPTS": "", "TELPHER_NO_AOT": ""}
-    text = """
-        import threading, telpher
-        telpher.Endpoint().close()
-        for each in threading.enumerate():
-            if each.name == "telpher-aot": each.join()  # it is a daemon: a process that ends at once leaves nobody behind
-        print(".aot" in open("/proc/self/maps").read())
-    """
-    assert script(text, env=dict(env, TELPHER_NO_AOT="1")).end() == ("False\n", "")
-    assert not os.path.exists(tmp_path / "telpher")
-    together = [script(text, env=env) for _ in range(2)]
-    assert [each.end() for each in together] == [("False\n", "")] * 2
-    until = time.monotonic() + 2 * DEADLINE
-    while not (made := [name for name in os.listdir(tmp_path / "telpher") if name.endswith(".aot")]) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert os.listdir(tmp_path / "telpher") == made and len(made) == 1
-    assert script(text, env=env).end() == ("True\n", "")
-    assert script(text, env=dict(env, TELPHER_NO_AOT="1")).end() == ("False\n", "")
-    with open(tmp_path / "telpher" / made[0], "r+b") as file:
-        file.write(bytes(64))
-    assert script(text, env=env).end()[1] == ""
-
-
-def test_a_jvm_that_is_here_already_is_used(script):
-    """As JPype's: the jars come in by a class loader of their own; a thread that is new to it may be the one that asks."""
-    using = script(
-        """
-        import ctypes, threading
-        from telpher import _jvm
-        library = ctypes.CDLL(_jvm.libjvm(_jvm.find_java()))
-        texts = [b"-Xrs", b"--enable-native-access=ALL-UNNAMED"]
-        options = (_jvm._Option * 2)(*[_jvm._Option(text, None) for text in texts])
-        arguments = _jvm._Arguments(0x00150000, 2, options, 0)
-        vm, env = ctypes.c_void_p(), ctypes.c_void_p()
-        print(library.JNI_CreateJavaVM(ctypes.byref(vm), ctypes.byref(env), ctypes.byref(arguments)))
-        import telpher
-
-        def use():
-            with telpher.Endpoint() as a, telpher.Endpoint() as b:
-                memory, target = b"x" * 10, bytearray(10)
-                ab, ba = a.connect(b.address), b.accept(30)
-                receive = ba.receive(target)
-                ab.send(memory).wait(30)
-                print(receive.wait(30), bytes(target))
-
-        thread = threading.Thread(target=use)
-        thread.start(); thread.join()
-        use()
-        """
-    )
-    assert using.end() == ("0\n10 b'xxxxxxxxxx'\n10 b'xxxxxxxxxx'\n", "")
