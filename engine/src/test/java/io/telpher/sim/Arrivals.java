@@ -1,5 +1,6 @@
 package io.telpher.sim;
 
+import io.telpher.TransferState;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -12,6 +13,9 @@ import java.util.TreeMap;
 /// Whether the messages and notifications that arrive in a random run are those that were sent,
 /// each once and in order.
 final class Arrivals {
+    /// Longest message that may travel without its receive.
+    private static final int EAGER = 8 << 10;
+
     private final RandomRun run;
 
     /// All operations of the run.
@@ -84,6 +88,38 @@ final class Arrivals {
         }
         if (op.kind == Ops.Kind.WRITE) {
             op.checkTarget("at its notification");
+        }
+    }
+
+    /// A message that nobody has to announce may be `DONE` before there is a receive for it. Any
+    /// other is `DONE` when its receive is: whatever else has become of that, the sender was told.
+    void checkReceived(Ops.Op send) {
+        if (send.kind == Ops.Kind.SEND
+                && send.state == TransferState.DONE
+                && send.length > EAGER
+                && !send.side.other().dead
+                && !matches(send.side.name + send.tag).containsKey(send.position)) {
+            run.violated(send + ", but nobody has received it");
+        }
+    }
+
+    /// A send and a receive of one tag do not wait beside each other, with nothing in their way: as
+    /// long as both are there, either they meet or one of them is told that it has met nobody.
+    void checkMet() {
+        for (Ops.Op send : ops.values()) {
+            for (Ops.Op receive : ops.values()) {
+                if (send.kind == Ops.Kind.SEND
+                        && receive.kind == Ops.Kind.RECEIVE
+                        && send.side != receive.side
+                        && send.tag == receive.tag
+                        && send.state == TransferState.TIMED_OUT
+                        && receive.state == TransferState.TIMED_OUT
+                        && Math.min(send.endedAt, receive.endedAt)
+                                        - Math.max(send.postedAt, receive.postedAt)
+                                >= Ops.UNHURRIED) {
+                    run.violated(send + " and " + receive + " did not meet");
+                }
+            }
         }
     }
 

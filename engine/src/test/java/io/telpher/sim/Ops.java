@@ -83,6 +83,9 @@ final class Ops {
 
         long postedAt;
         long deadline;
+
+        /// When it was over, however late its program has looked.
+        long endedAt;
         @Nullable Transfer transfer;
 
         /// Token of an operation that was posted in that style.
@@ -165,6 +168,7 @@ final class Ops {
             }
             run.simulation.log(side.name, this + ", " + remote);
             long now = run.simulation.scheduler.now();
+            endedAt = Math.min(now, postedAt + deadline);
             long most =
                     deadline
                             + run.drainNanos

@@ -286,8 +286,12 @@ final class RandomRun implements AutoCloseable {
         simulation.runFor(Duration.ofSeconds(2));
         for (Ops.Op op : ops.values()) {
             op.checkAtRest();
+            arrivals.checkReceived(op);
         }
         arrivals.checkOrder();
+        if (calm) {
+            arrivals.checkMet();
+        }
         for (Area area : retired) {
             String changed = area.changedSinceClose();
             if (changed != null) {
@@ -369,8 +373,10 @@ final class RandomRun implements AutoCloseable {
                                 ? endpoint.accept(LONG)
                                 : connect(endpoint, side.other());
             } catch (TelpherException e) {
-                // A fault came first.
-                side.finished = true;
+                if (calm) {
+                    violated(side.name + " does not meet its peer, with nothing in its way: " + e);
+                }
+                side.finished = true; // a fault came first
                 return;
             }
             side.connection = connection;

@@ -53,7 +53,11 @@ final class Announcements {
                     RemoteMemory memory = length == 0 ? null : descriptor(p, pAt, length);
                     matcher.sends.advert(a, b, c, transfer, memory);
                 }
-                case Frame.SEND_STORED -> connection.reports.receivedByStore(transfer, c);
+                case Frame.SEND_STORED -> {
+                    if (!connection.reports.receivedByStore(transfer, c)) {
+                        refusals.refuseLocked(h, at, Connection.CANCELLED, 0, 0);
+                    }
+                }
                 case Frame.TRUNCATED ->
                         connection.reports.truncated(
                                 transfer, new TelpherException.Truncated(c, d));

@@ -217,11 +217,17 @@ final class Reports {
         }
     }
 
-    void receivedByStore(long token, long length) {
+    /// The peer has stored a message.
+    ///
+    /// @return false when there is no such receive any more: the message is lost, and the peer must
+    ///     hear of it
+    boolean receivedByStore(long token, long length) {
         Operation op = table.find(token);
-        if (op != null && op.kind == Operation.Kind.RECEIVE && op.isPending()) {
-            op.received = Math.clamp(length, 0, op.length);
-            endings.finish(op, Connection.DONE);
+        if (op == null || op.kind != Operation.Kind.RECEIVE || !op.isPending()) {
+            return false;
         }
+        op.received = Math.clamp(length, 0, op.length);
+        endings.finish(op, Connection.DONE);
+        return true;
     }
 }
