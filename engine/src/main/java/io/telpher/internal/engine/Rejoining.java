@@ -128,10 +128,23 @@ final class Rejoining {
             String why = joining.joinOne(peer, connection, by, route, lane, deadline);
             if (why != null) {
                 failure = route.text() + ": " + why;
-                // There are not many indices, and a link may be down for long.
-                boolean unused = nextLane.compareAndSet(lane + 1, lane);
+                giveBack(lane);
                 return;
             }
+        }
+    }
+
+    /// There are not many indices, and a link may be down for long: the next dial gets that of one
+    /// that was in vain. Not if the lane has joined at the peer alone, which has given it up since;
+    /// until then the peer refuses another one with that index.
+    private void giveBack(int lane) {
+        connection.lock.lock();
+        try {
+            if (!connection.lanes.isSpent(lane)) {
+                boolean unused = nextLane.compareAndSet(lane + 1, lane);
+            }
+        } finally {
+            connection.lock.unlock();
         }
     }
 

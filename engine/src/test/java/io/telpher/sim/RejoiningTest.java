@@ -1,0 +1,84 @@
+package io.telpher.sim;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.telpher.Connection;
+import io.telpher.ConnectionMetrics;
+import io.telpher.Endpoint;
+import io.telpher.EndpointAddress;
+import io.telpher.EndpointOptions;
+import java.time.Duration;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.Test;
+
+/// A lane that comes back, on a link that does not carry for long.
+class RejoiningTest {
+    private static final Duration SHORT = Duration.ofSeconds(10);
+    private static final Duration LATENCY = Duration.ofMillis(5);
+
+    /// A dial and a handshake take six times the latency, and a lane is known at one end before the
+    /// other hears of it.
+    private static final int STEPS = 16;
+
+    /// At whatever moment of the handshake the link turns black: when it carries again, a lane
+    /// joins.
+    @Test
+    void aLaneThatHasJoinedAtOneEndAloneKeepsNoneFromJoining() {
+        for (int step = 0; step < STEPS; step++) {
+            run(LATENCY.multipliedBy(step).dividedBy(2));
+        }
+    }
+
+    private static void run(Duration after) {
+        try (Simulation simulation = new Simulation(1)) {
+            SimHost left = simulation.host("left");
+            SimHost right = simulation.host("right");
+            SimLink good = simulation.link(left, right, LinkOptions.DEFAULTS);
+            SimLink bad =
+                    simulation.link(
+                            left,
+                            right,
+                            LinkOptions.DEFAULTS
+                                    .withLatency(LATENCY)
+                                    .withJitter(Duration.ZERO)
+                                    .withLanes(1));
+            AtomicReference<EndpointAddress> address = new AtomicReference<>();
+            left.start(
+                    "acceptor",
+                    () -> {
+                        try (Endpoint endpoint = left.open(EndpointOptions.DEFAULTS)) {
+                            address.set(endpoint.address());
+                            Connection peer = endpoint.accept(SHORT);
+                            simulation.await(() -> !peer.isOpen(), Duration.ofMinutes(10));
+                        }
+                    });
+            right.start(
+                    "initiator",
+                    () -> {
+                        simulation.await(() -> address.get() != null, SHORT);
+                        try (Endpoint endpoint = right.open(EndpointOptions.DEFAULTS)) {
+                            Connection peer = endpoint.connect(address.get(), SHORT);
+                            simulation.await(() -> live(peer) == 2, SHORT);
+                            simulation.sleep(Duration.ofSeconds(3)); // seen by a tick
+                            bad.reset();
+                            simulation.await(() -> live(peer) == 1 && bad.lanes() == 0, SHORT);
+                            while (bad.lanes() == 0) { // until it is dialled again
+                                simulation.sleep(LATENCY.dividedBy(50));
+                            }
+                            simulation.sleep(after);
+                            bad.cut();
+                            simulation.sleep(Duration.ofSeconds(30));
+                            bad.mend();
+                            simulation.await(() -> live(peer) == 2, Duration.ofMinutes(5));
+                            assertThat(good.lanes()).isEqualTo(1);
+                            assertThat(bad.lanes()).isEqualTo(1);
+                        }
+                    });
+            simulation.run();
+        }
+    }
+
+    private static long live(Connection connection) {
+        return connection.metrics().lanes().stream().filter(ConnectionMetrics.Lane::alive).count();
+    }
+}
