@@ -163,7 +163,7 @@ final class SimWindows implements Windows {
                     return done > 0 ? done : LOST;
                 }
                 if (!registry.context().isOpen(region.index(), region.generation())) {
-                    return done > 0 ? done : STALE;
+                    return done > 0 && done < length ? done : STALE;
                 }
                 if (done == length) {
                     return done;

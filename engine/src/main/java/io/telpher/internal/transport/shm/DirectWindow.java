@@ -104,7 +104,11 @@ final class DirectWindow extends ShmWindow {
                 MemorySegment.copy(from, fromAt + done, to, toAt + done, bytes);
             }
             done += bytes;
-            if (done == length || !isOpen() || !guard.goOn()) {
+            boolean open = isOpen();
+            if (done == length) {
+                return open ? done : STALE; // the owner does not wait for who stands still
+            }
+            if (!open || !guard.goOn()) {
                 return done;
             }
         }
@@ -137,7 +141,7 @@ final class DirectWindow extends ShmWindow {
             }
             case SET -> Words.WORD.setRelease(target, offset, value);
         }
-        return 0;
+        return isOpen() ? 0 : STALE;
     }
 
     @Override

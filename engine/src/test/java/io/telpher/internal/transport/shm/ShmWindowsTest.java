@@ -253,6 +253,31 @@ class ShmWindowsTest {
         assertThat(written).isPositive().isLessThan(SIZE).isEqualTo(3 * slice);
     }
 
+    /// As of a thread that was stopped in its last slice, for longer than the owner waits. That one
+    /// has the memory back by then, and what was written is in pages that nobody looks at.
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aCopyOverlapsNoEndOfItsRegion(boolean write) throws Exception {
+        link("mapped");
+        ShmHarness.Region region = region(Access.READ_WRITE);
+        Window window = open(region);
+        MemorySegment local = Arena.ofAuto().allocate(SIZE, 8);
+        int ticket = window.enter();
+        Window.Guard closesIt =
+                () -> {
+                    assertThat(owner.revoke(region, Duration.ofMillis(1))).isNull();
+                    return true;
+                };
+        long length = 2 * DirectWindow.SLICE; // the guard is asked once, in front of the last one
+        assertThat(
+                        write
+                                ? window.write(ticket, local, 0, 0, length, closesIt)
+                                : window.read(ticket, local, 0, 0, length, closesIt))
+                .isEqualTo(Window.STALE);
+        assertThat(window.update(ticket, 0, CounterUpdate.Kind.ADD, 1)).isEqualTo(Window.STALE);
+        window.exit(ticket);
+    }
+
     @ParameterizedTest
     @ValueSource(strings = {"self", "mapped", "cma"})
     void aHeldRegionIsReportedUnlessItCanBeAbandoned(String path) throws Exception {
