@@ -246,8 +246,10 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
                     "region %d.%d is still used by %d operations of this process; close it again later"
                             .formatted(index, generation, users.get() - CLOSED));
         }
-        endpoint.regions().remove(this);
         memory.close();
+        // Nothing that can fail may follow: its index is another region's from here on, whose word
+        // in the shared table the next try would close.
+        endpoint.regions().remove(this);
     }
 
     /// Whether it is closed, and no operation of this process is inside.
