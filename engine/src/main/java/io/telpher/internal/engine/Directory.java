@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /// The memory that an endpoint has published under names, and which peers have asked for a name
@@ -52,6 +53,7 @@ final class Directory {
         if (asked.size() >= MOST_NAMES && !asked.containsKey(name)) {
             return null; // whoever asks runs into its deadline
         }
+        Asked question = new Asked(connection, token);
         asked.compute(
                 name,
                 (n, before) -> {
@@ -59,27 +61,31 @@ final class Directory {
                     if (waiting.size() >= MOST_ASKED) {
                         waiting.removeFirst(); // the oldest has most likely given up
                     }
-                    waiting.add(new Asked(connection, token));
+                    waiting.add(question);
                     return waiting;
                 });
         // Published between the two looks: answer now; the second answer of a race is ignored as
-        // stale.
+        // stale. The others who wait are the publisher's to answer.
         memory = published.get(name);
         if (memory != null) {
-            asked.remove(name);
+            drop(name, question::equals);
         }
         return memory;
+    }
+
+    private void drop(String name, Predicate<Asked> which) {
+        asked.computeIfPresent(
+                name,
+                (n, waiting) -> {
+                    waiting.removeIf(which);
+                    return waiting.isEmpty() ? null : waiting;
+                });
     }
 
     /// A connection is over: nobody waits there.
     void forget(ConnectionCore connection) {
         for (String name : asked.keySet()) {
-            asked.computeIfPresent(
-                    name,
-                    (n, waiting) -> {
-                        waiting.removeIf(a -> a.connection == connection);
-                        return waiting.isEmpty() ? null : waiting;
-                    });
+            drop(name, question -> question.connection == connection);
         }
     }
 
