@@ -268,7 +268,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
                         options.hugePages() ? SharedMemory.Pages.HUGE : SharedMemory.Pages.SMALL);
         MemorySegment segment =
                 memory == null ? Arena.ofAuto().allocate(bytes, 4096) : memory.segment();
-        return announce(regions.add(new HostMemory(segment, memory), access));
+        return announceOwn(new HostMemory(segment, memory), access);
     }
 
     @Override
@@ -302,7 +302,17 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         if (bytes <= 0) {
             throw new IllegalArgumentException("cannot allocate " + bytes + " bytes");
         }
-        GpuMemory memory = GpuMemory.allocate(device, bytes);
+        return announceOwn(GpuMemory.allocate(device, bytes), access);
+    }
+
+    @Override
+    public MemoryRegion register(DeviceMemory memory, Access access) {
+        checkOpen();
+        return announce(regions.add(GpuMemory.of(memory), access));
+    }
+
+    /// Makes a region of memory that is this endpoint's own: given back when there are too many.
+    private MemoryRegion announceOwn(RegionMemory memory, Access access) {
         RegionImpl region;
         try {
             region = regions.add(memory, access);
@@ -311,12 +321,6 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
             throw e;
         }
         return announce(region);
-    }
-
-    @Override
-    public MemoryRegion register(DeviceMemory memory, Access access) {
-        checkOpen();
-        return announce(regions.add(GpuMemory.of(memory), access));
     }
 
     private MemoryRegion announce(RegionImpl region) {

@@ -55,6 +55,7 @@ final class LinkSetup {
     private @Nullable Mapping writer;
     private @Nullable Mapping peerWriter;
     private @Nullable Mapping peerTable;
+    private int table = -1;
     private int doorbell = -1;
     private int peerDoorbell = -1;
     private int pidfd = -1;
@@ -149,6 +150,7 @@ final class LinkSetup {
         if (inbound != null && writer != null) {
             inbound.forgetDescriptor();
             writer.forgetDescriptor();
+            forgetTable();
         }
         return new ShmLink(endpoint, peer, parts(theirs, pid));
     }
@@ -182,6 +184,7 @@ final class LinkSetup {
     private void create() {
         inbound = RingMemory.create();
         writer = Mapping.createGuarded("telpher-hazards", ShmAdverts.FILE, Mapping.Others.READ);
+        table = endpoint.entries().duplicate(); // the endpoint may be closed at any moment
         doorbell = EventFd.create();
         if (doorbell < 0) {
             throw Mapping.failure(doorbell, "eventfd");
@@ -199,9 +202,9 @@ final class LinkSetup {
         out.putLong(ProcessCookie.address()).put(ProcessCookie.bytes());
         out.putInt(RingMemory.DATA).putInt(RegionEntries.CAPACITY).putInt((int) HazardPage.BYTES);
         int[] descriptors =
-                inbound == null || writer == null || doorbell < 0
+                inbound == null || writer == null || table < 0 || doorbell < 0
                         ? new int[0]
-                        : new int[] {inbound.fd(), endpoint.entries().fd(), writer.fd(), doorbell};
+                        : new int[] {inbound.fd(), table, writer.fd(), doorbell};
         channel.send(out.array(), deadline, descriptors);
     }
 
@@ -340,8 +343,14 @@ final class LinkSetup {
                 case null, default -> {}
             }
         }
+        forgetTable();
         Mapping.closeDescriptor(doorbell);
         Mapping.closeDescriptor(peerDoorbell);
         Mapping.closeDescriptor(pidfd);
+    }
+
+    private void forgetTable() {
+        Mapping.closeDescriptor(table);
+        table = -1;
     }
 }

@@ -74,6 +74,15 @@ final class Mapping implements AutoCloseable {
         return new Mapping(address, bytes, fd, arena);
     }
 
+    /// @return another descriptor of the file that this process created, the caller's: while it is
+    ///     used this object may be closed, and the number of its own one be another file's
+    synchronized int duplicate() {
+        if (fd < 0) {
+            throw new TelpherException.Closed("the mapping was closed, and its file with it");
+        }
+        return duplicate(fd);
+    }
+
     /// @return another descriptor of the same file, the caller's; -1 for none
     static int duplicate(int fd) {
         if (fd < 0) {
@@ -173,7 +182,7 @@ final class Mapping implements AutoCloseable {
                 arena.close();
             }
             int unused = Memory.munmap(segment.address(), segment.byteSize());
-            closeDescriptor(fd);
+            forgetDescriptor();
         }
     }
 

@@ -66,8 +66,9 @@ final class RegionEntries implements AutoCloseable {
                         == openWord(generation);
     }
 
-    int fd() {
-        return mapping.fd();
+    /// @return a descriptor of the table's file, the caller's
+    int duplicate() {
+        return mapping.duplicate();
     }
 
     MemorySegment segment() {
