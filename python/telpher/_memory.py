@@ -114,8 +114,14 @@ def _of_torch(torch: Any, tensor: Any) -> Layout:
     if kind not in ("cpu", "cuda"):
         raise TypeError("a tensor on %s: memory of CPUs and of CUDA (or ROCm) GPUs can be registered" % tensor.device)
     size = tensor.element_size()
+    address = tensor.data_ptr()
+    if not address and tensor.numel():
+        raise TypeError(
+            "a %s of %s without memory of its own: take what it stands for (full_tensor(), to_local(), or outside of the mode that made it), or fill "
+            "its storage first" % (type(tensor).__name__, tuple(tensor.shape))
+        )
     return Layout(
-        tensor.data_ptr(),
+        address,
         tuple(tensor.shape),
         tuple(s * size for s in tensor.stride()),
         size,

@@ -275,6 +275,27 @@ def test_allocated_memory_as_arrays():
             endpoint.register_pointer(0, 1)
 
 
+def emptied(torch):
+    """A tensor of three elements whose storage was freed, as those are that are gathered when they are used."""
+    tensor = torch.ones(3)
+    getattr(tensor, "untyped_storage", tensor.storage)().resize_(0)
+    return tensor
+
+
+def test_a_dropped_torch_tensor_lives_as_long_as_its_region(tcp_pair):
+    torch = pytest.importorskip("torch", reason="PyTorch is missing (package python3-torch)")
+    tensor = torch.zeros(1 << 20, dtype=torch.uint8)  # so large that freed memory is unmapped, and not given out again at once
+    address = tensor.data_ptr()
+    region = tcp_pair.b.register(tensor)
+    del tensor
+    gc.collect()
+    other = [torch.ones(1 << 20, dtype=torch.uint8) for _ in range(4)]
+    assert address not in [each.data_ptr() for each in other]
+    tcp_pair.ab.write(b"\7" * (1 << 20), region.remote).wait(DEADLINE)
+    assert all(int(each.sum()) == 1 << 20 for each in other)
+    assert region._owner.data_ptr() == address and int(region._owner.sum()) == 7 << 20
+
+
 def test_torch(tcp_pair):
     torch = pytest.importorskip("torch", reason="PyTorch is missing (package python3-torch)")
     weights = torch.arange(60, dtype=torch.float32).reshape(5, 12).requires_grad_()
@@ -306,7 +327,7 @@ def test_torch(tcp_pair):
         tcp_pair.a.register(torch.eye(3).to_sparse())
     for refused, match in (
         (torch.zeros(3, device="meta"), "meta"), (torch.tensor([1j]).conj(), "resolve_conj"), (torch.eye(3).to_sparse_csr(), "sparse"),
-        (torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "unbind"),
+        (torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "unbind"), (emptied(torch), r"Tensor of \(3,\) without memory"),
     ):
         with pytest.raises(TypeError, match=match):
             tcp_pair.a.register(refused)
