@@ -5,6 +5,9 @@ import signal
 import time
 
 import pytest
+import telpher
+from conftest import DEADLINE
+from telpher import _table
 
 WAITS = {
     "transfer": "connection.receive(bytearray(4)).wait()",
@@ -135,3 +138,19 @@ def test_ctrl_c_in_post_all(script):
     assert out.splitlines() == [
         "done idle", "pending pending", "pending False", "4 b'2222'", "4", "pending False", "4 b'last'", "4",
     ] and err == ""
+
+
+def test_a_connection_that_comes_after_its_connect_was_given_up_is_closed(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with telpher.Endpoint() as endpoint, telpher.Endpoint() as other:
+        monkeypatch.setattr(_table, "in_slices", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            endpoint.connect(other.address, DEADLINE)
+        monkeypatch.undo()
+        accepted = other.accept(DEADLINE)
+        until = time.monotonic() + DEADLINE
+        while accepted.is_open and time.monotonic() < until:
+            time.sleep(0.01)
+        assert not accepted.is_open
