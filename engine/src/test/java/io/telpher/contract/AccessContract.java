@@ -33,14 +33,14 @@ abstract class AccessContract extends Contract {
 
     private TelpherException writeFailure(RemoteMemory remote) {
         here.fill("local", 0, 1000, 1);
-        return Outcome.failure(
+        return Outcome.refusal(
                 () -> connection().write(here.slice("local", 0, remote.length()), remote));
     }
 
     private TelpherException readFailure(RemoteMemory remote) {
         soil(here, "local", 0, 1000);
         TelpherException error =
-                Outcome.failure(
+                Outcome.refusal(
                         () -> connection().read(here.slice("local", 0, remote.length()), remote));
         verifyUntouched(here, "local", 0, 1000);
         return error;

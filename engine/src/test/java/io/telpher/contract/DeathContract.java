@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.telpher.MemoryRegion;
 import io.telpher.RemoteMemory;
+import io.telpher.RemoteQuiet;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.TransferOptions;
@@ -40,6 +41,7 @@ abstract class DeathContract extends MortalContract {
 
     @Test
     void writesToAPeerThatIsKilled() {
+        List<RemoteQuiet> lost = new ArrayList<>();
         for (int round = 0; round < Scale.count(5); round++) {
             prepareRound(round);
             try (Arena arena = Arena.ofShared()) {
@@ -69,12 +71,12 @@ abstract class DeathContract extends MortalContract {
                         error = e;
                     }
                     if (flight.size() == 8) {
-                        error = take(flight, done, error);
+                        error = take(flight, done, lost, error);
                     }
                 }
                 long noticed = System.nanoTime();
                 while (!flight.isEmpty()) {
-                    error = take(flight, done, error);
+                    error = take(flight, done, lost, error);
                 }
                 checkLost(error);
                 checkNotice(noticed - Peer.result(killed));
@@ -86,6 +88,10 @@ abstract class DeathContract extends MortalContract {
             }
             release();
         }
+        if (setting.path() == TestPath.RING || setting.path() == TestPath.TCP) {
+            // Of what had been sent, nobody says any more what has become.
+            assertThat(lost).contains(RemoteQuiet.UNKNOWN);
+        }
     }
 
     private void prepareRound(int round) {
@@ -96,7 +102,10 @@ abstract class DeathContract extends MortalContract {
 
     /// Takes the end of the oldest transfer.
     private static TelpherException take(
-            Deque<Posted> flight, List<Posted> done, TelpherException error) {
+            Deque<Posted> flight,
+            List<Posted> done,
+            List<RemoteQuiet> lost,
+            TelpherException error) {
         Posted posted = flight.remove();
         Outcome outcome = Outcome.of(posted.transfer);
         if (outcome.state() == TransferState.DONE) {
@@ -104,6 +113,7 @@ abstract class DeathContract extends MortalContract {
             done.add(posted);
             return error;
         }
+        lost.add(outcome.remoteQuiet());
         return error == null ? outcome.error() : error;
     }
 
@@ -404,6 +414,7 @@ abstract class DeathContract extends MortalContract {
             region("local", Kind.TELPHER, 1 << 20);
             RemoteMemory target = remote("target", Kind.TELPHER, 1 << 20);
             here.write("local", 0, 1 << 20, target).assertDone(1 << 20);
+            here.write("local", 0, 8, target).assertDone(8); // by another call, on some paths
             byte[] mine = here.region("local").remote().toBytes();
             peer.tell(
                     self ->

@@ -47,6 +47,9 @@ abstract class ExecContract extends Contract {
                                     .toBytes();
                         });
         RemoteMemory target = RemoteMemory.ofBytes(bytes);
+        // What the other program does not have is the old one's to the end.
+        RemoteMemory allocated = remote("allocated", Kind.TELPHER, SIZE);
+        peer.fill("allocated", 0, SIZE, 1);
         region("source", Kind.FOREIGN, SIZE);
         here.fill("source", 0, SIZE, 1);
         here.write("source", 0, SIZE, target).assertDone(SIZE);
@@ -57,6 +60,9 @@ abstract class ExecContract extends Contract {
             MemorySlice local = region(copy, Kind.FOREIGN, size).all();
             users.add(untilItFails(() -> readAndCheck(copy, local, target)));
         }
+        users.add(untilItFails(() -> here.write("source", 0, SIZE, allocated)));
+        MemorySlice all = region("copy", Kind.FOREIGN, SIZE).all();
+        users.add(untilItFails(() -> readAndCheck("copy", all, allocated)));
         Path result = folder.resolve("result");
         List<String> command = new ArrayList<>(PeerProcess.java(List.of()));
         command.addAll(

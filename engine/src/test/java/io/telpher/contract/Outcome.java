@@ -68,6 +68,23 @@ record Outcome(
         return outcome.error();
     }
 
+    /// Runs an operation that the owner of the memory is expected to refuse, at once or when it has
+    /// come there: nothing of it is under way any more.
+    ///
+    /// @return the error
+    static TelpherException refusal(Supplier<Transfer> operation) {
+        Transfer transfer;
+        try {
+            transfer = operation.get();
+        } catch (TelpherException e) {
+            return e;
+        }
+        Outcome outcome = of(transfer);
+        assertThat(outcome.state()).as("%s", outcome).isEqualTo(TransferState.FAILED);
+        assertThat(outcome.remoteQuiet()).as("%s", outcome).isEqualTo(RemoteQuiet.YES);
+        return outcome.error();
+    }
+
     /// Runs an operation that may fail, at once or when it ends.
     ///
     /// @return the error, or null

@@ -21,9 +21,11 @@ record Resources(Map<String, Integer> held) implements java.io.Serializable {
     static Resources now() {
         Map<String, Integer> held = new TreeMap<>();
         for (String descriptor : links(Path.of("/proc/self/fd"))) {
-            // Files are the class loader's business; descriptors of an engine are none.
+            // Other files are the class loader's business.
             String sort = descriptor.replaceAll("\\[?[0-9]+\\]?", "").replaceAll(" .*", "");
-            if (!descriptor.startsWith("/") || descriptor.startsWith("/memfd:")) {
+            if (!descriptor.startsWith("/")
+                    || descriptor.startsWith("/memfd:")
+                    || descriptor.matches("/proc/[0-9]+/mem")) {
                 held.merge("descriptor " + sort, 1, Integer::sum);
             }
         }
