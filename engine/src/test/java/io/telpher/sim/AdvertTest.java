@@ -3,9 +3,6 @@ package io.telpher.sim;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.telpher.Connection;
-import io.telpher.Endpoint;
-import io.telpher.EndpointAddress;
-import io.telpher.EndpointOptions;
 import io.telpher.MemoryRegion;
 import io.telpher.MemorySlices;
 import io.telpher.RemoteQuiet;
@@ -16,7 +13,6 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 
 /// Receives that end while their sender stands still, at every place where it can: before it
@@ -42,38 +38,28 @@ class AdvertTest {
     }
 
     private void run(int seed) {
-        try (Simulation simulation = new Simulation(seed)) {
-            SimHost left = simulation.host("left");
-            SimHost right = simulation.host("right");
-            simulation.link(
-                    left,
-                    right,
-                    LinkOptions.DEFAULTS.withStyle(LinkOptions.Style.RING).withWindows(true));
-            simulation.load(1);
-            AtomicReference<EndpointAddress> address = new AtomicReference<>();
-            left.start(
-                    "receiver",
-                    () -> {
-                        try (Endpoint endpoint = left.open(EndpointOptions.DEFAULTS)) {
-                            address.set(endpoint.address());
-                            Connection peer = endpoint.accept(SHORT);
-                            receive(simulation, right, endpoint.allocate(SIZE), peer, seed);
+        try (Neighbours hosts = new Neighbours(seed)) {
+            hosts.simulation.load(1);
+            hosts.accept(
+                    hosts.left,
+                    endpoint -> {},
+                    (endpoint, peer) ->
+                            receive(
+                                    hosts.simulation,
+                                    hosts.right,
+                                    endpoint.allocate(SIZE),
+                                    peer,
+                                    seed));
+            hosts.connect(
+                    hosts.right,
+                    (endpoint, peer) -> {
+                        MemoryRegion own = endpoint.allocate(SIZE);
+                        own.segment().fill(THEIRS);
+                        while (peer.isOpen()) {
+                            assertThat(peer.send(1, own.all()).await(SHORT)).isTrue();
                         }
                     });
-            right.start(
-                    "sender",
-                    () -> {
-                        simulation.await(() -> address.get() != null, SHORT);
-                        try (Endpoint endpoint = right.open(EndpointOptions.DEFAULTS)) {
-                            Connection peer = endpoint.connect(address.get());
-                            MemoryRegion own = endpoint.allocate(SIZE);
-                            own.segment().fill(THEIRS);
-                            while (peer.isOpen()) {
-                                assertThat(peer.send(1, own.all()).await(SHORT)).isTrue();
-                            }
-                        }
-                    });
-            simulation.run();
+            hosts.run();
         }
     }
 
