@@ -197,6 +197,10 @@ final class ConnectionCore {
         }
         Events.laneAdded(this, added);
         Events.chosen(this, note);
+        String noWindows = link.noWindows();
+        if (noWindows != null) {
+            note("one-sided: " + noWindows);
+        }
         progress.activate(this);
         if (isOver()) {
             progress.remove(this); // it may have been buried in between

@@ -130,7 +130,7 @@ final class Dialler {
     /// @param peers the capabilities that the peer has named
     Link checked(Link link, long peers) {
         return Capabilities.check(Capabilities.of(endpoint.options()), peers)
-                ? new Link(new CheckedLane(link.lane()), link.windows())
+                ? new Link(new CheckedLane(link.lane()), link.windows(), link.noWindows())
                 : link;
     }
 

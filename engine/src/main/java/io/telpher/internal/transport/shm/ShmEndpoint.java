@@ -203,7 +203,7 @@ final class ShmEndpoint implements TransportEndpoint {
         links.add(link);
         boolean started = false;
         try {
-            Link result = link.start(ShmWindows.of(this, link, peer));
+            Link result = link.start(new ShmWindows(this, link, peer));
             started = true;
             return result;
         } finally {

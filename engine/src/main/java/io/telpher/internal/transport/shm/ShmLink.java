@@ -119,17 +119,22 @@ final class ShmLink {
         this.exchange = new RegionExchange(endpoint, this, parts.socket());
     }
 
-    /// Makes lane and windows, and starts to watch the peer.
-    Link start(@Nullable ShmWindows windows) {
-        if (windows != null) {
+    /// Makes the lane, takes the windows over if any memory can be reached through them, and starts
+    /// to watch the peer.
+    Link start(ShmWindows found) {
+        boolean reaches = found.reachAnything();
+        if (reaches) {
             holders.incrementAndGet();
-            this.windows = windows;
+            windows = found;
+        } else {
+            found.discard();
         }
         endpoint.context().watch(parts.socket(), this::socketReady);
         if (parts.pidfd() >= 0) {
             endpoint.context().watch(parts.pidfd(), this::processEnded);
         }
-        return new Link(new ShmRingLane(this), windows);
+        ShmRingLane lane = new ShmRingLane(this);
+        return reaches ? new Link(lane, found) : new Link(lane, null, found.explain());
     }
 
     // Both run on the progress thread and may come late: once the descriptors are given back, their

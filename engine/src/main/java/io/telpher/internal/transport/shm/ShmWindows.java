@@ -55,7 +55,8 @@ final class ShmWindows implements Windows {
     /// Written by whoever opens a region; the owner may count it among what this side has mapped.
     private volatile boolean askedForGpus;
 
-    private ShmWindows(ShmEndpoint endpoint, ShmLink link, PeerAddress peer) {
+    /// Finds out what is possible. Costs one or two system calls, for `cma`.
+    ShmWindows(ShmEndpoint endpoint, ShmLink link, PeerAddress peer) {
         this.endpoint = endpoint;
         this.link = link;
         this.open = new OpenWindows(link);
@@ -72,24 +73,20 @@ final class ShmWindows implements Windows {
         noCma = probed == null || greeting.dumpable() ? probed : probed + " (it is not dumpable)";
     }
 
-    /// Finds out what is possible. Costs one or two system calls, for `cma`.
-    ///
-    /// @return null when no path to the peer's memory is left
-    static @Nullable ShmWindows of(ShmEndpoint endpoint, ShmLink link, PeerAddress peer) {
-        ShmWindows windows = new ShmWindows(endpoint, link, peer);
-        boolean none =
-                windows.noSelf != null
-                        && windows.noMapped != null
-                        && windows.noCma != null
-                        && !endpoint.allows("hip-direct")
-                        && !endpoint.allowsGpu("cuda-direct")
-                        && !endpoint.allowsGpu("cuda-cumem")
-                        && !endpoint.allowsGpu("cuda-ipc");
-        if (none) {
-            windows.process.close();
-            return null;
-        }
-        return windows;
+    /// @return whether a path to any of the peer's memory is left
+    boolean reachAnything() {
+        return noSelf == null
+                || noMapped == null
+                || noCma == null
+                || endpoint.allows("hip-direct")
+                || endpoint.allowsGpu("cuda-direct")
+                || endpoint.allowsGpu("cuda-cumem")
+                || endpoint.allowsGpu("cuda-ipc");
+    }
+
+    /// Instead of [#close()] for those that no connection has taken over.
+    void discard() {
+        process.close();
     }
 
     /// @return null when this side's options allow the path; the owner's are asked when it answers
