@@ -29,27 +29,16 @@ final class Comparer {
         return first;
     }
 
-    private int spread() {
-        return phase.place() == Phase.Place.SHARED ? 1 : phase.depth();
-    }
-
-    /// Compares a notification, of which only the last payload is left.
-    void notification(MemorySegment inbox, int sender) {
-        long position = (spread() - 1) * phase.spacing();
-        for (int piece = 0; piece < phase.pieces(); piece++) {
-            long length = phase.bytes() / phase.pieces();
-            compare(
-                    inbox,
-                    Scatter.place(piece, phase.pieces()) * length,
-                    length,
-                    sender,
-                    position + piece * length);
+    /// Compares the notifications of a rank: the last payload of each place.
+    void notifications(MemorySegment[] payloads, int sender) {
+        for (int slot = 0; slot < payloads.length; slot++) {
+            compare(payloads[slot], 0, phase.bytes(), sender, slot * phase.spacing());
         }
     }
 
     /// Compares the operations that a rank initiated, or that were read from it.
     void operations(int sender) {
-        for (int slot = 0; slot < spread(); slot++) {
+        for (int slot = 0; slot < phase.spread(); slot++) {
             long near = slot * phase.spacing();
             long base = stand.landing(sender) + near;
             if (phase.pieces() == 1) {

@@ -18,9 +18,14 @@ final class Inbox {
     private final Op op;
     private final Connection[] connections;
     private final @Nullable Flight receives;
-    private final MemorySegment memory;
+    private final MemorySegment words;
     private final long[] offsets;
     private final long[] seen;
+    private final MemorySegment[][] payloads;
+
+    /// Where the next payload of each connection goes.
+    private final int[] places;
+
     private final int polls;
     private final Pause pause;
     private long expected;
@@ -36,15 +41,18 @@ final class Inbox {
             Op op,
             Connection[] connections,
             @Nullable Flight receives,
-            MemorySegment memory,
+            MemorySegment words,
             long[] offsets,
+            MemorySegment[][] payloads,
             int polls,
             Pause pause) {
         this.pause = pause;
         this.op = op;
         this.connections = connections;
         this.receives = receives;
-        this.memory = memory;
+        this.words = words;
+        this.payloads = payloads;
+        this.places = new int[payloads.length];
         this.offsets = offsets;
         this.seen = new long[offsets.length];
         this.polls = polls;
@@ -55,28 +63,42 @@ final class Inbox {
     /// @param receives slots of kind [Flight.Kind#RECEIVE], in the order in which messages are
     ///     waited for
     static Inbox ofReceives(Connection[] connections, Flight receives, Pause pause) {
-        return new Inbox(Op.SEND, connections, receives, MemorySegment.NULL, new long[0], 1, pause);
+        return new Inbox(
+                Op.SEND,
+                connections,
+                receives,
+                MemorySegment.NULL,
+                new long[0],
+                new MemorySegment[0][],
+                1,
+                pause);
     }
 
     /// For notifications.
     ///
-    /// @param into gets the payloads
-    static Inbox ofNotifications(Connection[] connections, MemorySegment into, Pause pause) {
-        return new Inbox(Op.NOTIFY, connections, null, into, new long[0], 1, pause);
+    /// @param payloads where those of each connection go, in turn
+    static Inbox ofNotifications(
+            Connection[] connections, MemorySegment[][] payloads, Pause pause) {
+        return new Inbox(
+                Op.NOTIFY, connections, null, MemorySegment.NULL, new long[0], payloads, 1, pause);
     }
 
     /// For words.
     ///
-    /// @param memory holds the words
+    /// @param words the memory that holds them
     /// @param offsets one word for each connection
     /// @param polls how often words are read before the engine is asked to make progress
     static Inbox ofWords(
-            Connection[] connections,
-            MemorySegment memory,
-            long[] offsets,
-            int polls,
-            Pause pause) {
-        return new Inbox(Op.COUNTER, connections, null, memory, offsets, polls, pause);
+            Connection[] connections, MemorySegment words, long[] offsets, int polls, Pause pause) {
+        return new Inbox(
+                Op.COUNTER,
+                connections,
+                null,
+                words,
+                offsets,
+                new MemorySegment[0][],
+                polls,
+                pause);
     }
 
     /// Starts a phase: posts the first receives.
@@ -149,8 +171,11 @@ final class Inbox {
 
     private long takeNotifications() {
         long count = 0;
-        for (Connection connection : connections) {
-            if (connection.pollNotification(memory) >= 0) {
+        for (int i = 0; i < connections.length; i++) {
+            MemorySegment[] mine = payloads[i];
+            int place = places[i];
+            if (connections[i].pollNotification(mine[place]) >= 0) {
+                places[i] = place + 1 == mine.length ? 0 : place + 1;
                 count++;
             }
         }
@@ -160,7 +185,7 @@ final class Inbox {
     private long takeWords() {
         long count = 0;
         for (int i = 0; i < offsets.length; i++) {
-            long value = (long) WORD.getAcquire(memory, offsets[i]);
+            long value = (long) WORD.getAcquire(words, offsets[i]);
             count += value - seen[i];
             seen[i] = value;
         }
@@ -211,7 +236,7 @@ final class Inbox {
             idle = 0;
             return;
         }
-        while ((long) WORD.getAcquire(memory, offsets[0]) != word) {
+        while ((long) WORD.getAcquire(words, offsets[0]) != word) {
             idle();
             if (++turn >= polls) {
                 turn = 0;

@@ -67,6 +67,11 @@ record Phase(
         return style != Style.TOKEN || pieces > 1 || op == Op.COUNTER;
     }
 
+    /// @return how many buffers of their own a rank's operations have
+    int spread() {
+        return place == Place.SHARED ? 1 : depth;
+    }
+
     /// @return bytes from one operation's buffer to the next
     long spacing() {
         return place == Place.SHARED ? 0 : (bytes + 7) & -8L;

@@ -30,6 +30,7 @@ final class Rank implements AutoCloseable {
     final int number;
     private final Arena arena = Arena.ofShared();
     private @Nullable MemorySegment inbox;
+    private MemorySegment[][] payloads = {};
     private @Nullable Stand stand;
     private @Nullable Phase phase;
     private @Nullable Flight out;
@@ -75,7 +76,7 @@ final class Rank implements AutoCloseable {
     /// Fills the buffers and sets up the operations.
     void prepare(Phase next) {
         Stand s = stand();
-        long spread = next.place() == Phase.Place.SHARED ? 1 : next.depth();
+        long spread = next.spread();
         if (next.bytes() > s.stage.room() || spread * ((next.bytes() + 7) & -8L) > s.room()) {
             throw new BenchFailure(next + " does not fit into " + s.room() + " bytes");
         }
@@ -247,7 +248,10 @@ final class Rank implements AutoCloseable {
                 senders.stream().map(r -> s.neighbour(r).connection()).toArray(Connection[]::new);
         return switch (p.op()) {
             case SEND -> Inbox.ofReceives(connections, receives(s, p, senders), pause(s));
-            case NOTIFY -> Inbox.ofNotifications(connections, inboxMemory(p.bytes()), pause(s));
+            case NOTIFY -> {
+                payloads = payloads(p, connections.length);
+                yield Inbox.ofNotifications(connections, payloads, pause(s));
+            }
             default ->
                     Inbox.ofWords(
                             connections,
@@ -277,6 +281,21 @@ final class Rank implements AutoCloseable {
                 slots.toArray(Flight.Slot[]::new),
                 MemorySegment.NULL,
                 pause(s));
+    }
+
+    /// Places for the notifications of each sender, as many as have contents of their own.
+    private MemorySegment[][] payloads(Phase p, int senders) {
+        long each = (p.bytes() + 7) & -8L;
+        MemorySegment all = inboxMemory(senders * p.spread() * each);
+        MemorySegment[][] places = new MemorySegment[senders][p.spread()];
+        long at = 0;
+        for (MemorySegment[] ofSender : places) {
+            for (int slot = 0; slot < ofSender.length; slot++) {
+                ofSender[slot] = all.asSlice(at, p.bytes());
+                at += each;
+            }
+        }
+        return places;
     }
 
     private MemorySegment inboxMemory(long bytes) {
@@ -352,11 +371,11 @@ final class Rank implements AutoCloseable {
                         ? s.targets()
                         : p.op() == Op.WRITE ? s.initiators() : senders(s, p);
         Comparer comparer = new Comparer(s, p, number);
-        for (int sender : from) {
+        for (int i = 0; i < from.size(); i++) {
             if (p.op() == Op.NOTIFY) {
-                comparer.notification(inboxMemory(p.bytes()), sender);
+                comparer.notifications(payloads[i], from.get(i));
             } else {
-                comparer.operations(sender);
+                comparer.operations(from.get(i));
             }
         }
         return new Verdict(comparer.wrong(), comparer.first(), cpu);

@@ -199,7 +199,7 @@ class BenchCommandTest {
                 bench(
                         Map.of(),
                         "--path=mapped",
-                        "--op=write",
+                        "--op=write,notify",
                         "--sizes=4K",
                         "--depth=2",
                         "--pattern=" + pattern,

@@ -6,9 +6,12 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /// Two ranks in one process: rank 0 initiates towards rank 1.
@@ -35,9 +38,38 @@ class RankTest {
     }
 
     private void connect() {
-        List<Message> descriptions = List.of(initiator.open(STAGE), target.open(STAGE));
-        initiator.connect(descriptions);
-        target.connect(descriptions);
+        connect(STAGE, initiator, target);
+    }
+
+    private static void connect(Stage stage, Rank... ranks) {
+        List<Message> descriptions = Stream.of(ranks).map(rank -> rank.open(stage)).toList();
+        for (Rank rank : ranks) {
+            rank.connect(descriptions);
+        }
+    }
+
+    /// Runs all ranks at the same time.
+    ///
+    /// @param prepared called in between
+    private static List<PhaseResult> run(Phase phase, Runnable prepared, Rank... ranks) {
+        for (Rank rank : ranks) {
+            rank.prepare(phase);
+        }
+        prepared.run();
+        List<CompletableFuture<PhaseResult>> all =
+                Stream.of(ranks)
+                        .map(
+                                rank ->
+                                        CompletableFuture.supplyAsync(
+                                                rank::run,
+                                                task -> Thread.ofPlatform().daemon().start(task)))
+                        .toList();
+        return all.stream().map(CompletableFuture::join).toList();
+    }
+
+    private static Phase phase(Op op, Phase.Shape shape, Phase.Place place, long count) {
+        return new Phase(
+                op, 4096, 1, 4, shape, place, Phase.Style.TOKEN, count, 0, 1, 0, 7);
     }
 
     private PhaseResult run(Op op, int pieces, Phase.Place place) {
@@ -117,6 +149,47 @@ class RankTest {
         assertThat(target.check().wrong()).isZero();
         flip(stand.target.segment(), stand.landing(0) + 300);
         assertThat(target.check().wrong()).isEqualTo(1);
+    }
+
+    @ParameterizedTest
+    @EnumSource(names = {"WRITE", "SEND", "NOTIFY", "COUNTER"})
+    void aSpoiledByteOfTheFirstInFlightIsFound(Op op) {
+        connect();
+        Phase four = phase(op, Phase.Shape.STREAM, Phase.Place.APART, 4);
+        run(four, () -> {}, initiator, target);
+        assertThat(target.check().wrong()).isZero();
+        run(four, initiator::spoil, initiator, target);
+        assertThat(target.check().wrong()).isEqualTo(1);
+        assertThat(target.check().first()).contains("byte 2048 of what rank 1 got from rank 0");
+    }
+
+    @ParameterizedTest
+    @EnumSource(
+            value = Traffic.class,
+            names = {"RING", "ALL_TO_ALL", "INCAST"})
+    void notificationsAreComparedWithWhatTheirOwnSenderSent(Traffic traffic) {
+        try (Rank third = new Rank(2)) {
+            Rank[] ranks = {initiator, target, third};
+            connect(
+                    new Stage(
+                            "self",
+                            MemoryPair.TELPHER,
+                            0,
+                            List.of(),
+                            traffic,
+                            Traffic.Direction.BOTH,
+                            3,
+                            1 << 16,
+                            Stage.Waiting.POLL),
+                    ranks);
+            Phase phase = phase(Op.NOTIFY, Phase.Shape.STREAM, Phase.Place.SHARED, 8);
+            List<PhaseResult> results = run(phase, () -> {}, ranks);
+            assertThat(results).extracting(PhaseResult::operations).doesNotContain(0L);
+            assertThat(ranks).extracting(rank -> rank.check().wrong()).containsOnly(0L);
+            run(phase, third::spoil, ranks);
+            assertThat(initiator.check().wrong()).isEqualTo(1);
+            assertThat(third.check().wrong()).isZero();
+        }
     }
 
     @Test
