@@ -65,6 +65,9 @@ final class Bench {
                 }
             }
         }
+        if (parts.isEmpty()) {
+            throw new BenchFailure("no operation of --op goes by these paths with this --memory");
+        }
         if (measured == 0) {
             throw new BenchFailure("none of the paths is available here, see above");
         }
@@ -189,7 +192,7 @@ final class Bench {
             sumOfRails(part);
         }
         StringBuilder line = new StringBuilder();
-        for (Op op : options.ops()) {
+        for (Op op : options.ops().stream().filter(stage::fits).toList()) {
             for (Phase.Style style : styles(op)) {
                 double bytes = meter.allocatedPerOperation(op, style);
                 String how = style == Phase.Style.TOKEN && op != Op.COUNTER ? "token" : "prepared";

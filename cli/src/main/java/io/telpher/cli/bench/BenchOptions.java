@@ -139,6 +139,12 @@ record BenchOptions(
                 throw new IllegalArgumentException(
                         "path %s is for memory of GPUs; --memory is %s".formatted(path, memory));
             }
+            if (path.equals("mapped") && !memory.has(MemoryPair.Kind.TELPHER)) {
+                throw new IllegalArgumentException(
+                        "path mapped is for memory that Telpher allocates; --memory %s takes cma,"
+                                        .formatted(memory)
+                                + " shm-ring, verbs, tcp or self");
+            }
             return;
         }
         if (path.equals("mapped") || path.equals("cma")) {
@@ -183,8 +189,13 @@ record BenchOptions(
         if (path.equals("self") || path.startsWith("verbs")) {
             return transports.contains(path);
         }
-        if (memory == null || !memory.onGpu()) {
+        if (memory == null) {
             return !Stage.GPU_PATHS.contains(path);
+        }
+        if (!memory.onGpu()) {
+            return path.equals("mapped")
+                    ? memory.has(MemoryPair.Kind.TELPHER)
+                    : !Stage.GPU_PATHS.contains(path);
         }
         return switch (path) {
             case "cuda-cumem" -> memory.has(MemoryPair.Kind.CUDA);

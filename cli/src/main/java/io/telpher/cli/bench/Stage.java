@@ -98,10 +98,13 @@ record Stage(
         return memory.far(op).onGpu() ? path : "mapped";
     }
 
-    /// @return whether an operation can go this way at all: where memory of two GPUs is of
-    ///     different kinds, each is lent in its own
+    /// @return whether an operation can go this way at all: only memory that Telpher allocated is
+    ///     mapped, and where memory of two GPUs is of different kinds, each is lent in its own
     boolean fits(Op op) {
         MemoryPair.Kind far = memory.far(op);
+        if (path.equals("mapped")) {
+            return far == MemoryPair.Kind.TELPHER || op == Op.NOTIFY;
+        }
         boolean mixed =
                 memory.source() != memory.target()
                         && memory.source().onGpu()

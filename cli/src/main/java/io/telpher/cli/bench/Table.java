@@ -16,9 +16,9 @@ final class Table {
         this.out = out;
     }
 
-    /// Prints an explaining line.
+    /// Prints an explaining line, or several.
     void remark(String text) {
-        out.println("# " + text);
+        out.println("# " + text.stripTrailing().replace("\n", "\n# "));
         out.flush();
     }
 

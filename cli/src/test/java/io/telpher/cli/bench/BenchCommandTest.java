@@ -10,9 +10,14 @@ import io.telpher.cli.Json;
 import io.telpher.cli.Main;
 import io.telpher.cli.Tool;
 import io.telpher.cli.TwoNamespaces;
+import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.ffi.linux.IoVec;
+import io.telpher.internal.ffi.linux.Processes;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -40,6 +45,7 @@ class BenchCommandTest {
                 "--memory=moon",
                 "--memory=pinned",
                 "--memory=telpher:pinned",
+                "--path=mapped --memory=foreign",
                 "--pattern=star",
                 "--ranks=3",
                 "--background=send:8",
@@ -53,7 +59,7 @@ class BenchCommandTest {
     void wrongOptionsAreNamedAndEndWithTwo(String option) {
         StringWriter errors = new StringWriter();
         CommandLine line = new CommandLine(new BenchCommand()).setErr(new PrintWriter(errors));
-        assertThat(line.execute(option)).isEqualTo(CommandLine.ExitCode.USAGE);
+        assertThat(line.execute(option.split(" "))).isEqualTo(CommandLine.ExitCode.USAGE);
         assertThat(errors.toString()).isNotBlank().doesNotContain("\tat ").doesNotContain("AAAA");
     }
 
@@ -96,7 +102,10 @@ class BenchCommandTest {
                         "--seconds=0.02",
                         "--json=" + json);
         assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
-        assertThat(output.text()).contains("path mapped (shm)", "path tcp (tcp)", "all data right");
+        assertThat(output.text())
+                .contains("path mapped (shm)", "path shm-ring (shm)", "path tcp (tcp)")
+                .contains("all data right");
+        assertThat(output.text().contains("path cma (shm)")).isEqualTo(mayLookIntoOthers());
         List<String> lines = Files.readAllLines(json);
         assertThat(lines)
                 .anyMatch(l -> l.contains("\"path\":\"mapped\"") && l.contains("\"op\":\"write\""));
@@ -105,6 +114,26 @@ class BenchCommandTest {
         assertThat(lines)
                 .filteredOn(l -> l.startsWith("{\"system\""))
                 .allMatch(l -> l.endsWith("\"wrong\":0}"));
+    }
+
+    /// Whether this system lets a process read the memory of its children: the address is none, so
+    /// that who may hears of that.
+    private static boolean mayLookIntoOthers() throws IOException {
+        Process other = new ProcessBuilder("sleep", "60").start();
+        try (Arena arena = Arena.ofConfined()) {
+            IoVec here = new IoVec(arena, 1);
+            IoVec there = new IoVec(arena, 1);
+            MemorySegment bytes = arena.allocate(8);
+            here.add(bytes);
+            there.add(8, 8);
+            long result =
+                    Processes.processVmReadv(
+                            (int) other.pid(), here.segment(), 1, there.segment(), 1, bytes);
+            assertThat(result).isNegative();
+            return result == -Errno.EFAULT;
+        } finally {
+            other.destroyForcibly();
+        }
     }
 
     @Test
@@ -323,6 +352,42 @@ class BenchCommandTest {
         meet(
                 Map.of("TELPHER_SECRET", "0123456789abcdef", "TELPHER_PORT", port),
                 "127.0.0.1:" + port);
+    }
+
+    /// Rank 1 may not look into rank 0, which is not dumpable.
+    @Test
+    void aPathThatIsNotThereIsNotMeasuredUnderItsName() {
+        assumeTrue(
+                "root".equals(System.getProperty("user.name"))
+                        && Files.isExecutable(Path.of("/usr/bin/setpriv")),
+                "needs root and setpriv of the package util-linux");
+        List<String> command =
+                command("--transport=shm", "--memory=foreign", "--op=write", "--sizes=8");
+        command.set(command.indexOf(Main.class.getName()), NotDumpable.class.getName());
+        command.addAll(
+                0,
+                List.of(
+                        "/usr/bin/setpriv",
+                        "--bounding-set=-sys_ptrace",
+                        "--inh-caps=-sys_ptrace"));
+        command.add("--seconds=0.02");
+        Tool.Output output = Tool.run(command, Map.of(), 100);
+        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+        assertThat(output.text())
+                .contains("path cma is not available here: ", "EPERM", "(it is not dumpable)")
+                .contains("path shm-ring (shm), foreign memory")
+                .doesNotContain("path cma (shm)", "path mapped");
+        assertThat(output.text().lines()).allMatch(l -> l.startsWith("#") || l.startsWith("  "));
+    }
+
+    /// `telpher` in a process that others may not look into.
+    static final class NotDumpable {
+        private NotDumpable() {}
+
+        public static void main(String[] arguments) {
+            assertThat(Processes.prctl(Processes.PR_SET_DUMPABLE, 0)).isZero();
+            Main.main(arguments);
+        }
     }
 
     private void meet(Map<String, String> environment, String where) throws Exception {
