@@ -2,6 +2,7 @@ package io.telpher.cli.bench;
 
 import io.telpher.TelpherException;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -188,9 +189,6 @@ final class Bench {
         if (stage.traffic() != Traffic.PAIR) {
             return;
         }
-        if (stage.rails().size() > 1) {
-            sumOfRails(part);
-        }
         StringBuilder line = new StringBuilder();
         for (Op op : options.ops().stream().filter(stage::fits).toList()) {
             for (Phase.Style style : styles(op)) {
@@ -222,6 +220,12 @@ final class Bench {
                     table,
                     json);
         }
+        if (stage.rails().size() > 1 && stage.hasRails()) {
+            part.cases().stream()
+                    .filter(test -> test.op() == Op.WRITE)
+                    .max(Comparator.comparingLong(Case::bytes).thenComparingInt(Case::depth))
+                    .ifPresent(test -> sumOfRails(stage, test));
+        }
     }
 
     private static boolean betweenGpus(Stage stage) {
@@ -231,10 +235,9 @@ final class Bench {
                 && Gpus.all().size() >= MatrixProducts.GPUS;
     }
 
-    /// Compares all rails together with each of them alone.
-    private void sumOfRails(Plan.Part part) {
-        Stage stage = part.stage();
-        Case test = part.cases().getLast();
+    /// Compares all rails together with each of them alone, which is open at the end.
+    private void sumOfRails(Stage stage, Case test) {
+        String what = test + " over " + stage.path();
         double seconds = Math.max(1, options.seconds());
         double together = meter.measure(test, seconds).gbps();
         double sum = 0;
@@ -242,14 +245,14 @@ final class Bench {
             crew.leave();
             crew.open(stage.withRails(List.of(rail)));
             Row alone = meter.measure(test, seconds);
-            json.metric(test + " over rail " + rail, alone.gbps(), "GB/s", null);
+            json.metric(what + ", rail " + rail, alone.gbps(), "GB/s", null);
             table.remark("  rail %s alone: %s GB/s".formatted(rail, Table.figure(alone.gbps())));
             sum += alone.gbps();
         }
         table.remark(
                 "  all rails together: %s GB/s, %s of their sum"
                         .formatted(Table.figure(together), Spread.percent(together / sum)));
-        json.metric("sum of rails, " + test, together, "GB/s", sum);
+        json.metric("sum of rails, " + what, together, "GB/s", sum);
     }
 
     private static List<Phase.Style> styles(Op op) {

@@ -68,8 +68,9 @@ public final class BenchCommand implements Callable<Integer> {
             paramLabel = "LIST",
             description =
                     "Operations: write, read, send, notify, counter (a write that then changes a"
-                            + " word which the target polls). Default: the first four; for memory"
-                            + " of GPUs the first three.")
+                            + " word which the target polls). Default: the first four, of which"
+                            + " notify is swept up to 64K; for memory of GPUs and with --pieces the"
+                            + " first three.")
     private @Nullable String ops;
 
     @Option(
@@ -91,7 +92,8 @@ public final class BenchCommand implements Callable<Integer> {
             names = "--pieces",
             paramLabel = "N",
             defaultValue = "1",
-            description = "Cuts each operation into N pieces, scattered at the target.")
+            description =
+                    "Cuts each write, read or send into N pieces, scattered at the target.")
     private int pieces;
 
     @Option(
@@ -316,6 +318,9 @@ public final class BenchCommand implements Callable<Integer> {
             PeerArgument.parse(connect);
             wantedPathsOfTwoMachines();
         }
+        if (idle != null) {
+            positive("--idle", idle.toString());
+        }
         FigureList.choose(figures);
         PeerInstall.names(installPeers);
         if (!compare.contains("all")) {
@@ -335,9 +340,9 @@ public final class BenchCommand implements Callable<Integer> {
                 traffic,
                 ranks == null ? (traffic == Traffic.PAIR ? 2 : 4) : ranks,
                 rounds == null ? (compared ? 5 : 1) : positive("--rounds", rounds.toString()),
-                seconds,
-                warmUp,
-                patience,
+                notNegative("--seconds", seconds),
+                notNegative("--warm-up", warmUp),
+                notNegative("--patience", patience),
                 rails,
                 background == null ? null : BenchOptions.Background.parse(background),
                 json,
@@ -353,13 +358,21 @@ public final class BenchCommand implements Callable<Integer> {
         }
         boolean gpu =
                 pair == null ? paths.stream().anyMatch(Stage.GPU_PATHS::contains) : pair.onGpu();
-        return gpu ? "write,read,send" : "write,read,send,notify";
+        return gpu || pieces > 1 ? "write,read,send" : "write,read,send,notify";
     }
 
     private void wantedPathsOfTwoMachines() {
         if (paths.isEmpty() && transports.isEmpty()) {
             paths = List.of("tcp");
         }
+    }
+
+    private static double notNegative(String name, double value) {
+        if (!(value >= 0)) {
+            throw new IllegalArgumentException(
+                    name + " is " + value + "; it must be a number of seconds, 0 or more");
+        }
+        return value;
     }
 
     private static int positive(String name, String text) {

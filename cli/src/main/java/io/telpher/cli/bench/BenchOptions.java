@@ -56,6 +56,9 @@ record BenchOptions(
     /// Operations in flight for the throughput column.
     static final int DEEP = 16;
 
+    /// As the engine's option has it.
+    private static final int MOST_LANES = 64;
+
     private static final List<String> TRANSPORTS = List.of("shm", "verbs", "tcp", "self");
 
     /// Whether processes stay on cores of their own.
@@ -88,7 +91,11 @@ record BenchOptions(
                 throw new IllegalArgumentException(
                         "a background load is a write or a read, not '" + parts[0] + "'");
             }
-            return new Background(op, Sizes.parse(parts[1]));
+            long bytes = Sizes.parse(parts[1]);
+            if (bytes == 0) {
+                throw new IllegalArgumentException("a background load of 0 bytes is none");
+            }
+            return new Background(op, bytes);
         }
     }
 
@@ -101,6 +108,27 @@ record BenchOptions(
         }
         for (String path : paths) {
             checkMemory(path, memory);
+        }
+        for (Op op : ops) {
+            if (pieces > 1 && !op.hasPieces()) {
+                throw new IllegalArgumentException(
+                        "a %s has no pieces: drop --pieces, or take write, read or send"
+                                .formatted(op.word()));
+            }
+        }
+        for (long size : sizes) {
+            if (size == 0) {
+                throw new IllegalArgumentException(
+                        "--sizes has a 0; operations have 1 byte or more");
+            }
+            if (size % pieces != 0) {
+                throw new IllegalArgumentException(
+                        "%d bytes cannot be cut into %d equal pieces".formatted(size, pieces));
+            }
+        }
+        if (lanes < 0 || lanes > MOST_LANES) {
+            throw new IllegalArgumentException(
+                    "--lanes is %d; it must lie between 0 and %d".formatted(lanes, MOST_LANES));
         }
         if (Math.max(paths.size(), transports.size()) > 1
                 && (paths.contains("self") || transports.contains("self"))) {

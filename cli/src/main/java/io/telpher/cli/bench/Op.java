@@ -20,6 +20,11 @@ enum Op {
         return this == WRITE || this == READ;
     }
 
+    /// @return whether an operation can be cut into pieces
+    boolean hasPieces() {
+        return oneSided() || this == SEND;
+    }
+
     /// @return the word in options, tables and JSON
     String word() {
         return name().toLowerCase(Locale.ROOT);

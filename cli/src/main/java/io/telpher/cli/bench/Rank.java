@@ -224,7 +224,7 @@ final class Rank implements AutoCloseable {
                             options);
             case NOTIFY ->
                     throw new BenchFailure(
-                            "notifications have neither pieces nor a prepared form: drop --pieces");
+                            "notifications have neither pieces nor a prepared form");
         };
     }
 

@@ -78,6 +78,11 @@ record Stage(
         return transportOf(path);
     }
 
+    /// @return whether network interfaces carry it
+    boolean hasRails() {
+        return !transport().equals("shm");
+    }
+
     /// @return whether GPUs are to copy what one-sided operations move: a stage in which they do
     ///     not is not what was asked for
     boolean byGpu() {

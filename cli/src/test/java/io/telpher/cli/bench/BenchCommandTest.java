@@ -40,6 +40,16 @@ class BenchCommandTest {
     @ValueSource(
             strings = {
                 "--sizes=8X",
+                "--sizes=0",
+                "--sizes=100 --pieces=64",
+                "--op=notify --pieces=8",
+                "--op=counter --pieces=8",
+                "--lanes=-1",
+                "--lanes=65",
+                "--idle=0",
+                "--seconds=-1",
+                "--warm-up=NaN",
+                "--background=write:0",
                 "--op=frobnicate",
                 "--depth=0",
                 "--memory=moon",
@@ -168,12 +178,14 @@ class BenchCommandTest {
                 bench(
                         Map.of(),
                         "--path=mapped,tcp",
-                        "--op=write,read,send",
                         "--sizes=64K",
                         "--pieces=64",
                         "--depth=1,2",
                         "--seconds=0.02");
         assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+        assertThat(output.text().lines().filter(l -> !l.startsWith("#")))
+                .extracting(l -> l.strip().split(" +")[0])
+                .containsExactly("write", "read", "send", "write", "read", "send");
         assertThat(output.text()).contains("all data right");
     }
 
@@ -437,8 +449,8 @@ class BenchCommandTest {
                                 "--connect=@" + address,
                                 rails,
                                 "--path=tcp",
-                                "--op=write",
-                                "--sizes=1M",
+                                "--op=write,read",
+                                "--sizes=1M,64K",
                                 "--depth=1",
                                 "--seconds=0.02",
                                 "--json=" + json);
@@ -457,10 +469,10 @@ class BenchCommandTest {
                 metrics.put((String) fields.get("metric"), fields);
             }
         }
-        Map<String, Object> sum = metrics.get("sum of rails, write of 1M at depth 1");
+        Map<String, Object> sum = metrics.get("sum of rails, write of 1M at depth 1 over tcp");
         double alone = 0;
         for (String rail : List.of("10.77.1.0/24", "10.77.2.0/24")) {
-            alone += value(metrics.get("write of 1M at depth 1 over rail " + rail), "value");
+            alone += value(metrics.get("write of 1M at depth 1 over tcp, rail " + rail), "value");
         }
         assertThat(value(sum, "value")).isPositive();
         assertThat(value(sum, "reference")).isCloseTo(alone, withinPercentage(1));

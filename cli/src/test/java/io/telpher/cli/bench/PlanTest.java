@@ -47,7 +47,7 @@ class PlanTest {
     void piecesMustDivideTheSizesThatWereAskedFor() {
         assertThat(Plan.parts(options(List.of(), List.of(), List.of(), 64)).getFirst().cases())
                 .allMatch(c -> c.bytes() % 64 == 0);
-        assertThatThrownBy(() -> Plan.parts(options(List.of(), List.of(), List.of(100L), 64)))
+        assertThatThrownBy(() -> options(List.of(), List.of(), List.of(100L), 64))
                 .isInstanceOf(IllegalArgumentException.class)
                 .hasMessageContaining("100 bytes cannot be cut into 64 equal pieces");
     }
@@ -81,23 +81,36 @@ class PlanTest {
     }
 
     @Test
+    void onlyMemoryThatTelpherAllocatedIsMapped() {
+        assertThat(of("foreign").wantedPaths()).containsExactly("cma", "shm-ring", "tcp");
+        BenchOptions mixed = of("foreign:telpher");
+        assertThat(mixed.wantedPaths()).containsExactly("mapped", "cma", "shm-ring", "tcp");
+        assertThat(Plan.parts(mixed).getFirst().cases())
+                .extracting(Case::op)
+                .containsOnly(Op.WRITE, Op.SEND, Op.NOTIFY);
+        assertThat(Plan.parts(of("telpher:foreign")).getFirst().cases())
+                .extracting(Case::op)
+                .containsOnly(Op.READ, Op.NOTIFY);
+    }
+
+    @Test
     void memoryOfGpusTakesPathsOfItsOwn() {
-        assertThat(gpu("cuda").wantedPaths()).containsExactly("cuda-cumem", "tcp");
-        assertThat(gpu("cuda-foreign").wantedPaths()).containsExactly("cuda-ipc", "tcp");
-        assertThat(gpu("cuda:telpher").wantedPaths()).containsExactly("cuda-cumem", "tcp");
-        assertThat(gpu("cuda:pinned").wantedPaths()).containsExactly("cuda-cumem");
-        assertThat(gpu("cuda", "shm-ring").wantedPaths()).containsExactly("shm-ring");
-        assertThat(gpu("telpher").wantedPaths()).doesNotContain("cuda-cumem", "cuda-ipc");
-        assertThatThrownBy(() -> gpu("telpher", "cuda-cumem"))
+        assertThat(of("cuda").wantedPaths()).containsExactly("cuda-cumem", "tcp");
+        assertThat(of("cuda-foreign").wantedPaths()).containsExactly("cuda-ipc", "tcp");
+        assertThat(of("cuda:telpher").wantedPaths()).containsExactly("cuda-cumem", "tcp");
+        assertThat(of("cuda:pinned").wantedPaths()).containsExactly("cuda-cumem");
+        assertThat(of("cuda", "shm-ring").wantedPaths()).containsExactly("shm-ring");
+        assertThat(of("telpher").wantedPaths()).doesNotContain("cuda-cumem", "cuda-ipc");
+        assertThatThrownBy(() -> of("telpher", "cuda-cumem"))
                 .hasMessageContaining("path cuda-cumem is for memory of GPUs");
-        assertThatThrownBy(() -> gpu("cuda", "cma")).hasMessageContaining("is for host memory");
-        assertThatThrownBy(() -> gpu("cuda:pinned", "tcp")).hasMessageContaining("telpher instead");
-        assertThatThrownBy(() -> gpu("pinned")).hasMessageContaining("cuda:pinned");
+        assertThatThrownBy(() -> of("cuda", "cma")).hasMessageContaining("is for host memory");
+        assertThatThrownBy(() -> of("cuda:pinned", "tcp")).hasMessageContaining("telpher instead");
+        assertThatThrownBy(() -> of("pinned")).hasMessageContaining("cuda:pinned");
     }
 
     @Test
     void memoryOfGpusIsSweptUpToOneGibibyteWhereGpusCopy() {
-        List<Plan.Part> parts = Plan.parts(gpu("cuda"));
+        List<Plan.Part> parts = Plan.parts(of("cuda"));
         assertThat(parts.getFirst().cases()).extracting(Case::bytes).contains(8L, 1L << 30);
         assertThat(parts.getFirst().stage().byGpu()).isTrue();
         assertThat(parts.getLast().cases()).extracting(Case::bytes).contains(8L, 64L << 20);
@@ -106,13 +119,13 @@ class PlanTest {
 
     @Test
     void eachKindOfMemoryIsLentInItsOwnWay() {
-        List<Plan.Part> parts = Plan.parts(gpu("cuda:cuda-foreign"));
+        List<Plan.Part> parts = Plan.parts(of("cuda:cuda-foreign"));
         assertThat(parts)
                 .extracting(p -> p.stage().path())
                 .containsExactly("cuda-cumem", "cuda-ipc", "tcp");
         assertThat(parts.get(0).cases()).noneMatch(c -> c.op() == Op.WRITE);
         assertThat(parts.get(1).cases()).noneMatch(c -> c.op() == Op.READ);
-        Stage toHost = Plan.parts(gpu("cuda:pinned")).getFirst().stage();
+        Stage toHost = Plan.parts(of("cuda:pinned")).getFirst().stage();
         assertThat(toHost.way(Op.WRITE)).isEqualTo("mapped");
         assertThat(toHost.way(Op.READ)).isEqualTo("cuda-cumem");
         assertThat(toHost.allowedPaths()).containsExactly("cuda-cumem", "mapped");
@@ -121,7 +134,7 @@ class PlanTest {
                 .isEqualTo(MemoryPair.parse(MemoryPair.parse("cuda-foreign:pinned").toString()));
     }
 
-    private static BenchOptions gpu(String memory, String... paths) {
+    private static BenchOptions of(String memory, String... paths) {
         return options(List.of(), List.of(paths), List.of(), 1, MemoryPair.parse(memory));
     }
 
@@ -139,7 +152,9 @@ class PlanTest {
         return new BenchOptions(
                 transports,
                 paths,
-                List.of(Op.WRITE, Op.READ, Op.SEND, Op.NOTIFY),
+                pieces > 1
+                        ? List.of(Op.WRITE, Op.READ, Op.SEND)
+                        : List.of(Op.WRITE, Op.READ, Op.SEND, Op.NOTIFY),
                 sizes,
                 List.of(1, 16),
                 pieces,
