@@ -31,7 +31,8 @@ import picocli.CommandLine.Option;
             "Rows: time and percentiles are those of one operation at a time, throughput and"
                     + " rate those of the greatest depth. Writes and reads are timed from posting to"
                     + " completion, sends, notifications and counters one way (half of a ping-pong"
-                    + " that the target polls). A percentile with * was taken over groups of"
+                    + " that the target polls), of a pair in one direction, one at a time;"
+                    + " elsewhere no times of theirs are known. A percentile with * was taken over groups of"
                     + " operations that are too short for the clock. GB = 1e9 bytes.",
             "",
             "Two machines:",

@@ -8,7 +8,8 @@ import org.jspecify.annotations.Nullable;
 /// @param test what
 /// @param iterations operations of all initiators
 /// @param gbps payload in 1e9 bytes a second, all flows together
-/// @param usMean microseconds per operation: from posting to completion, or one way
+/// @param usMean microseconds per operation: from posting to completion, or one way; like the
+///     following NaN for messages that are not answered, whose arrival the sender does not see
 /// @param usP50 median, in microseconds, or NaN
 /// @param usP99 99th percentile
 /// @param usP999 99.9th percentile

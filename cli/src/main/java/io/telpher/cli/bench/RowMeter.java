@@ -6,7 +6,6 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.SplittableRandom;
-import org.HdrHistogram.Histogram;
 
 /// Measures rows on an open [Stage]: checks data with buffers of their own, finds out how long an
 /// operation takes, then measures in segments of random length, each with new contents that are
@@ -220,73 +219,5 @@ final class RowMeter {
                 group,
                 mask,
                 round++);
-    }
-
-    /// Adds up the segments of a row.
-    private static final class Tally {
-        private final Stage stage;
-        private final Case test;
-        private final boolean answered;
-        final Histogram medians = PhaseResult.histogram();
-        final Histogram tails = PhaseResult.histogram();
-        int group = 1;
-        private long operations;
-        private double weightedRate;
-        private double weight;
-        private double weightedNanos;
-        private long cpuNanos;
-        private long wrong;
-        private @org.jspecify.annotations.Nullable String first;
-        private double fairness = 1;
-
-        Tally(Stage stage, Case test, Phase.Shape shape) {
-            this.stage = stage;
-            this.test = test;
-            this.answered = shape == Phase.Shape.PING_PONG && !test.op().oneSided();
-        }
-
-        void check(PhaseOutcome outcome) {
-            wrong += outcome.verdict().wrong();
-            if (first == null) {
-                first = outcome.verdict().first();
-            }
-        }
-
-        void add(PhaseOutcome outcome, Histogram times) {
-            check(outcome);
-            long done = outcome.operations();
-            operations += done;
-            weight += done;
-            weightedNanos += done * outcome.nanosPerOperation();
-            weightedRate += done / outcome.rate();
-            cpuNanos += outcome.verdict().cpuNanos();
-            fairness = Math.min(fairness, Fairness.jain(outcome.rates()));
-            outcome.addTimesTo(times);
-        }
-
-        Row row() {
-            double oneWay = answered ? 2 : 1;
-            double bytes = operations * oneWay * test.bytes();
-            return new Row(
-                    stage,
-                    test,
-                    operations,
-                    weight / weightedRate * oneWay * test.bytes() / 1e9,
-                    weightedNanos / weight / oneWay / 1e3,
-                    microseconds(medians, 50),
-                    microseconds(tails, 99),
-                    microseconds(tails, 99.9),
-                    cpuNanos / bytes,
-                    wrong,
-                    first,
-                    group,
-                    fairness);
-        }
-
-        private static double microseconds(Histogram times, double percentile) {
-            return times.getTotalCount() == 0
-                    ? Double.NaN
-                    : times.getValueAtPercentile(percentile) / 1e6;
-        }
     }
 }
