@@ -93,8 +93,7 @@ public final class BenchCommand implements Callable<Integer> {
             names = "--pieces",
             paramLabel = "N",
             defaultValue = "1",
-            description =
-                    "Cuts each write, read or send into N pieces, scattered at the target.")
+            description = "Cuts each write, read or send into N pieces, scattered at the target.")
     private int pieces;
 
     @Option(
@@ -259,16 +258,18 @@ public final class BenchCommand implements Callable<Integer> {
                             + " markers.")
     private @Nullable Path markdown;
 
-    @Option(names = "--no-pin", description = "Leaves the processes to the scheduler.")
+    @Option(
+            names = "--no-pin",
+            description = "Leaves the processes, and those of other programs, to the scheduler.")
     private boolean noPin;
 
     @Option(
             names = "--target",
             paramLabel = "poll|park",
-            defaultValue = "poll",
             description =
-                    "What a process does while others use its memory. Default: ${DEFAULT-VALUE}.")
-    private String target;
+                    "What a process does while others use its memory. Default: park beside writes"
+                            + " and reads over verbs, which its NIC carries out, else poll.")
+    private @Nullable String target;
 
     @Option(names = "--plant", hidden = true, defaultValue = "0")
     private long plant;
@@ -350,7 +351,7 @@ public final class BenchCommand implements Callable<Integer> {
                 html,
                 markdown,
                 noPin ? BenchOptions.Pinning.FREE : BenchOptions.Pinning.PINNED,
-                Stage.Waiting.parse(target));
+                target == null ? Stage.Waiting.SUITED : Stage.Waiting.parse(target));
     }
 
     private String ops(@Nullable MemoryPair pair) {
@@ -434,7 +435,7 @@ public final class BenchCommand implements Callable<Integer> {
                 Figures.reportIdle(idle, options.wantedPaths(), table, lines);
                 return;
             }
-            List<Integer> cores = Cores.available();
+            List<Integer> cores = CrewFactory.cores(options, connect);
             if (wantsFigures()) {
                 new Figures(options, figures, cores, table, lines).run();
                 return;

@@ -76,8 +76,8 @@ final class Cores {
         return cpus;
     }
 
-    /// Keeps the calling thread on one core; the JVM's own threads, which compile and collect, stay
-    /// free to run elsewhere. By `taskset`, since Java has no call for it.
+    /// Keeps the calling thread on one core, and the threads and processes that it starts from now
+    /// on; the JVM's other threads stay free. By `taskset`, since Java has no call for it.
     ///
     /// @return null, or why it could not be done
     static @Nullable String pinThisThread(int core) {

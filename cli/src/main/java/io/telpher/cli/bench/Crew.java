@@ -46,7 +46,7 @@ final class Crew implements AutoCloseable {
         return machines.stream().distinct().toList();
     }
 
-    /// Pins rank i to the i-th of these cores.
+    /// Pins the thread with which rank i measures to the i-th of these cores.
     ///
     /// @return what could not be done, without repetitions
     List<String> pin(List<Integer> cores) {
@@ -55,12 +55,12 @@ final class Crew implements AutoCloseable {
             int core = cores.get(i % cores.size());
             String problem;
             if (i == 0) {
-                problem = Cores.pinThisThread(core);
+                problem = own.pin(core);
             } else {
                 others.get(i - 1).send(Message.of("pin").with("core", core));
                 problem = expect(others.get(i - 1), "pinned").text("problem");
             }
-            if (problem != null && !problem.isEmpty()) {
+            if (!problem.isEmpty()) {
                 problems.add(problem);
             } else {
                 pins.add(Integer.toString(core));

@@ -7,9 +7,24 @@ import org.jspecify.annotations.Nullable;
 final class CrewFactory {
     private CrewFactory() {}
 
+    /// @param connect the other machine, or null for processes of this host
+    /// @return the cores that ranks are pinned to, and that other programs get too; none where all
+    ///     is left to the scheduler
+    static List<Integer> cores(BenchOptions options, @Nullable String connect) {
+        List<Integer> cores = Cores.available();
+        boolean pinned =
+                options.pinning() == BenchOptions.Pinning.PINNED
+                        && cores.size() >= 2
+                        && options.ranks() <= cores.size()
+                        && connect == null
+                        && !options.wantedPaths().contains("self");
+        return pinned ? cores : List.of();
+    }
+
     /// Starts or finds every rank but the driver's own, and pins them.
     ///
     /// @param connect the other machine, or null for processes of this host
+    /// @param cores what [#cores] gave
     static void fill(
             Crew crew,
             BenchOptions options,
@@ -32,13 +47,7 @@ final class CrewFactory {
                 table.remark("the other machine: " + machine);
             }
         }
-        boolean pinned =
-                options.pinning() == BenchOptions.Pinning.PINNED
-                        && cores.size() >= 2
-                        && options.ranks() <= cores.size()
-                        && connect == null
-                        && !options.wantedPaths().contains("self");
-        if (pinned) {
+        if (!cores.isEmpty()) {
             crew.pin(cores).forEach(table::remark);
         }
         table.remark(options.ranks() + " ranks, " + crew.pins());

@@ -225,12 +225,16 @@ final class FigureRound {
 
     /// Measures a copy in this process.
     List<PeerResult> memcpy(Case test) {
+        MemcpyPeer memcpy = peers.memcpy();
+        if (memcpy == null) {
+            return List.of();
+        }
         return once(
                 "memcpy" + test.bytes(),
                 () -> {
                     show("memcpy of " + Sizes.format(test.bytes()));
                     PeerResult result =
-                            quiet.measure(() -> new MemcpyPeer().measure(test.bytes(), seconds()));
+                            quiet.measure(() -> memcpy.measure(test.bytes(), seconds()));
                     json.peer(result, test, number);
                     return List.of(result);
                 });

@@ -83,7 +83,7 @@ final class Iperf3Peer implements Peer {
                     "tcp",
                     "own",
                     "write",
-                    "-t %d, cores %s".formatted(Math.max(1, Math.round(seconds)), cores),
+                    "-t %d, %s".formatted(Math.max(1, Math.round(seconds)), UcxPeer.where(cores)),
                     0,
                     summary.gbps(),
                     Double.NaN,

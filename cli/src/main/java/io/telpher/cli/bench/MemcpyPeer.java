@@ -10,6 +10,15 @@ import java.util.List;
 final class MemcpyPeer implements Peer {
     private static final long MASK = 63;
 
+    private final MeasuringThread thread = new MeasuringThread("telpher-memcpy");
+
+    /// @param cores the first is used; none where nothing is pinned
+    MemcpyPeer(List<Integer> cores) {
+        if (!cores.isEmpty()) {
+            String unused = thread.pin(cores.getFirst()); // the ranks have said why not
+        }
+    }
+
     @Override
     public String system() {
         return "memcpy";
@@ -24,6 +33,10 @@ final class MemcpyPeer implements Peer {
 
     /// Copies for a while.
     PeerResult measure(long bytes, double seconds) {
+        return thread.call(() -> copied(bytes, seconds));
+    }
+
+    private PeerResult copied(long bytes, double seconds) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment from = arena.allocate(bytes, 4096);
             MemorySegment to = arena.allocate(bytes, 4096);
@@ -63,5 +76,10 @@ final class MemcpyPeer implements Peer {
             count++;
         } while ((count & mask) != 0 || System.nanoTime() - end < 0);
         return count;
+    }
+
+    @Override
+    public void close() {
+        thread.close();
     }
 }

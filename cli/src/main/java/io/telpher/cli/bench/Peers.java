@@ -54,7 +54,7 @@ record Peers(
     /// Looks for peers.
     ///
     /// @param names which
-    /// @param cores cores of the two ranks
+    /// @param cores cores of the two ranks, none where they are not pinned
     static Peers find(List<String> names, List<Integer> cores) {
         Set<String> wanted = new LinkedHashSet<>(names);
         List<String> missing = new ArrayList<>();
@@ -66,7 +66,7 @@ record Peers(
         if (iperf3 == null && wanted.contains("iperf3")) {
             missing.add("iperf3: iperf3 is missing (package " + Iperf3Peer.PACKAGE + ")");
         }
-        MemcpyPeer memcpy = wanted.contains("memcpy") ? new MemcpyPeer() : null;
+        MemcpyPeer memcpy = wanted.contains("memcpy") ? new MemcpyPeer(cores) : null;
         String noCuda = wanted.contains("cuda") ? CudaPeer.missing() : null;
         if (noCuda != null) {
             missing.add("cuda: " + noCuda);

@@ -123,8 +123,11 @@ final class PerftestPeer implements Peer {
                 name(ends.client) + " to " + name(ends.server),
                 "own",
                 test.op().word(),
-                "-n %d%s, cores %s"
-                        .formatted(count, output.latency() ? "" : " -t " + test.depth(), cores),
+                "-n %d%s, %s"
+                        .formatted(
+                                count,
+                                output.latency() ? "" : " -t " + test.depth(),
+                                UcxPeer.where(cores)),
                 output.iterations(),
                 output.latency() ? test.bytes() / output.usP50() / 1e3 : output.gbps(),
                 output.usP50(),

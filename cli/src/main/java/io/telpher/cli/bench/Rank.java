@@ -20,7 +20,7 @@ import org.HdrHistogram.Histogram;
 import org.jspecify.annotations.Nullable;
 
 /// One participant of a run. A phase is: [#prepare], then [#run], then [#serve] until every rank
-/// has run, then [#check]. Used by one thread.
+/// has run, then [#check]; those are done by a thread of its own. Used by one thread at a time.
 final class Rank implements AutoCloseable {
     private static final ThreadMXBean THREADS =
             ManagementFactory.getPlatformMXBean(ThreadMXBean.class);
@@ -28,6 +28,7 @@ final class Rank implements AutoCloseable {
     private static final int WORD_POLLS = 32;
 
     final int number;
+    private final MeasuringThread thread;
     private final Arena arena = Arena.ofShared();
     private @Nullable MemorySegment inbox;
     private MemorySegment[][] payloads = {};
@@ -40,6 +41,14 @@ final class Rank implements AutoCloseable {
 
     Rank(int number) {
         this.number = number;
+        this.thread = new MeasuringThread("telpher-rank-" + number);
+    }
+
+    /// Keeps the thread that measures on one core.
+    ///
+    /// @return why that could not be done, or ""
+    String pin(int core) {
+        return thread.pin(core);
     }
 
     /// Opens what the stage needs.
@@ -75,6 +84,10 @@ final class Rank implements AutoCloseable {
 
     /// Fills the buffers and sets up the operations.
     void prepare(Phase next) {
+        thread.run(() -> setUp(next));
+    }
+
+    private void setUp(Phase next) {
         Stand s = stand();
         long spread = next.spread();
         if (next.bytes() > s.stage.room() || spread * ((next.bytes() + 7) & -8L) > s.room()) {
@@ -223,8 +236,7 @@ final class Rank implements AutoCloseable {
                                     s.source, near, p.bytes(), p.pieces(), Scatter.Order.STRAIGHT),
                             options);
             case NOTIFY ->
-                    throw new BenchFailure(
-                            "notifications have neither pieces nor a prepared form");
+                    throw new BenchFailure("notifications have neither pieces nor a prepared form");
         };
     }
 
@@ -286,7 +298,7 @@ final class Rank implements AutoCloseable {
     /// Places for the notifications of each sender, as many as have contents of their own.
     private MemorySegment[][] payloads(Phase p, int senders) {
         long each = (p.bytes() + 7) & -8L;
-        MemorySegment all = inboxMemory(senders * p.spread() * each);
+        MemorySegment all = inboxMemory((long) senders * p.spread() * each);
         MemorySegment[][] places = new MemorySegment[senders][p.spread()];
         long at = 0;
         for (MemorySegment[] ofSender : places) {
@@ -309,6 +321,10 @@ final class Rank implements AutoCloseable {
 
     /// Runs this rank's loop.
     PhaseResult run() {
+        return thread.call(this::loop);
+    }
+
+    private PhaseResult loop() {
         Stand s = stand();
         Phase p = phase();
         cpuBefore = CpuClock.nanos();
@@ -341,12 +357,15 @@ final class Rank implements AutoCloseable {
         return new PhaseResult(number, done, nanos, allocated, times);
     }
 
-    /// Keeps the connections going until a message is there.
+    /// Keeps the connections going until a message is there, unless the engine's own thread does.
     void serve(BooleanSupplier messageIsThere) {
-        Stand s = stand();
-        if (s.stage.waiting() == Stage.Waiting.PARK) {
-            return;
+        if (!stand().stage.parks(phase().op())) {
+            thread.run(() -> poll(messageIsThere));
         }
+    }
+
+    private void poll(BooleanSupplier messageIsThere) {
+        Stand s = stand();
         Pause pause = pause(s);
         while (!messageIsThere.getAsBoolean()) {
             if (pause == Pause.YIELD) {
@@ -363,6 +382,10 @@ final class Rank implements AutoCloseable {
 
     /// Compares what has arrived here with what was sent.
     Verdict check() {
+        return thread.call(this::compare);
+    }
+
+    private Verdict compare() {
         long cpu = CpuClock.nanos() - cpuBefore;
         Stand s = stand();
         Phase p = phase();
@@ -400,6 +423,7 @@ final class Rank implements AutoCloseable {
     @Override
     public void close() {
         closeStand();
+        thread.close();
         arena.close();
     }
 }

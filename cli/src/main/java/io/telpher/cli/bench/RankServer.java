@@ -51,8 +51,8 @@ final class RankServer {
                                 .with("machine", Machine.describe()));
             }
             case "pin" -> {
-                String problem = Cores.pinThisThread((int) message.number("core"));
-                control.send(Message.of("pinned").with("problem", problem == null ? "" : problem));
+                String problem = rank().pin((int) message.number("core"));
+                control.send(Message.of("pinned").with("problem", problem));
             }
             case "open" -> control.send(rank().open(Stage.decode(message)));
             case "connect" -> {

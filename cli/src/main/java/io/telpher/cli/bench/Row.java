@@ -42,7 +42,7 @@ record Row(
         return "%s, target %s%s%s%s%s"
                 .formatted(
                         pins,
-                        stage.waiting() == Stage.Waiting.POLL ? "polls" : "parks",
+                        stage.parks(test.op()) ? "parks" : "polls",
                         test.list() ? ", posted as one list" : "",
                         group > 1 ? ", p50 over groups of " + group : "",
                         stage.traffic() == Traffic.PAIR

@@ -1,7 +1,6 @@
 package io.telpher.cli.bench;
 
 import java.util.List;
-import java.util.Locale;
 
 /// What stays the same for many rows: the endpoints, their connections and memory.
 ///
@@ -29,7 +28,9 @@ record Stage(
         /// Polls its connections: quickest, uses a core.
         POLL,
         /// Leaves the work to the engine's progress thread.
-        PARK;
+        PARK,
+        /// Whichever suits the operation.
+        SUITED;
 
         static Waiting parse(String text) {
             return switch (text.strip()) {
@@ -39,11 +40,6 @@ record Stage(
                         throw new IllegalArgumentException(
                                 "'" + text + "' is neither poll nor park");
             };
-        }
-
-        @Override
-        public String toString() {
-            return name().toLowerCase(Locale.ROOT);
         }
     }
 
@@ -76,6 +72,16 @@ record Stage(
 
     String transport() {
         return transportOf(path);
+    }
+
+    /// @return whether a rank sleeps while others do this to its memory. What a NIC carries out
+    ///     needs no thread of its host.
+    boolean parks(Op op) {
+        return switch (waiting) {
+            case POLL -> false;
+            case PARK -> true;
+            case SUITED -> path.equals("verbs") && op.oneSided();
+        };
     }
 
     /// @return whether network interfaces carry it
@@ -135,7 +141,7 @@ record Stage(
                 .with("direction", direction)
                 .with("ranks", ranks)
                 .with("room", room)
-                .with("waiting", waiting);
+                .with("waiting", waiting.name());
     }
 
     static Stage decode(Message message) {
@@ -149,6 +155,6 @@ record Stage(
                 Traffic.Direction.valueOf(message.text("direction")),
                 (int) message.number("ranks"),
                 message.number("room"),
-                Waiting.parse(message.text("waiting")));
+                Waiting.valueOf(message.text("waiting")));
     }
 }

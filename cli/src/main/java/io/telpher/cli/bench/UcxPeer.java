@@ -164,7 +164,8 @@ final class UcxPeer implements Peer {
                 layers,
                 "own",
                 opOf(tool),
-                "UCX_TLS=" + layers + (latency ? "" : " -O " + test.depth()) + ", cores " + cores,
+                "UCX_TLS=%s%s, %s"
+                        .formatted(layers, latency ? "" : " -O " + test.depth(), where(cores)),
                 output.iterations(),
                 output.gbps(),
                 latency ? output.percentile() : output.overallLatency(),
@@ -254,6 +255,11 @@ final class UcxPeer implements Peer {
 
     private List<String> pinned(int rank, List<String> command) {
         return pinned(cores, rank, command);
+    }
+
+    /// @return where both processes run, for people
+    static String where(List<Integer> cores) {
+        return cores.size() < 2 ? "not pinned" : "cores " + cores;
     }
 
     /// @return the command, kept on the core of a rank where there are several

@@ -94,6 +94,30 @@ class PlanTest {
     }
 
     @Test
+    void aTargetParksWhereItsNicDoesTheWork() {
+        for (Op op : Op.values()) {
+            assertThat(waiting("verbs", Stage.Waiting.SUITED).parks(op)).isEqualTo(op.oneSided());
+            assertThat(waiting("verbs-ring", Stage.Waiting.SUITED).parks(op)).isFalse();
+            assertThat(waiting("tcp", Stage.Waiting.SUITED).parks(op)).isFalse();
+            assertThat(waiting("verbs", Stage.Waiting.POLL).parks(op)).isFalse();
+            assertThat(waiting("mapped", Stage.Waiting.PARK).parks(op)).isTrue();
+        }
+    }
+
+    private static Stage waiting(String path, Stage.Waiting waiting) {
+        return new Stage(
+                path,
+                MemoryPair.TELPHER,
+                0,
+                List.of(),
+                Traffic.PAIR,
+                Traffic.Direction.ONE,
+                2,
+                8,
+                waiting);
+    }
+
+    @Test
     void memoryOfGpusTakesPathsOfItsOwn() {
         assertThat(of("cuda").wantedPaths()).containsExactly("cuda-cumem", "tcp");
         assertThat(of("cuda-foreign").wantedPaths()).containsExactly("cuda-ipc", "tcp");

@@ -2,9 +2,16 @@ package io.telpher.cli.bench;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import io.telpher.cli.Tool;
+import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.stream.Stream;
@@ -94,6 +101,37 @@ class RankTest {
         initiator.prepare(phase);
         target.prepare(phase);
         return initiator.run();
+    }
+
+    /// What the engine starts while a rank opens and measures is not kept where the rank is.
+    @Test
+    void onlyTheThreadThatMeasuresIsPinned() throws IOException {
+        List<Integer> cores = Cores.available();
+        assumeTrue(cores.size() > 1, "needs two cores");
+        assumeTrue(Tool.find("taskset") != null, "taskset is missing (package util-linux)");
+        assertThat(initiator.pin(cores.getFirst())).isEmpty();
+        connect();
+        run(Op.WRITE, 1, Phase.Place.SHARED);
+        assertThat(allowed("telpher-rank-0")).containsExactly(1);
+        assertThat(allowed("telpher-rank-1")).containsExactly(cores.size());
+        assertThat(allowed("telpher-progres")).containsExactly(cores.size());
+    }
+
+    /// @return for each thread of this process with a name how many processors it may use
+    private static List<Integer> allowed(String name) throws IOException {
+        List<Integer> found = new ArrayList<>();
+        try (DirectoryStream<Path> threads =
+                Files.newDirectoryStream(Path.of("/proc/self/task"))) {
+            for (Path thread : threads) {
+                if (Files.readString(thread.resolve("comm")).strip().equals(name)) {
+                    String list =
+                            Files.readString(thread.resolve("status"))
+                                    .replaceAll("(?s).*Cpus_allowed_list:\\s*(\\S+).*", "$1");
+                    found.add(Cores.parseList(list).size());
+                }
+            }
+        }
+        return found;
     }
 
     @Test
