@@ -19,18 +19,12 @@ final class Background implements AutoCloseable {
     private final Thread thread;
     private volatile @Nullable TelpherException failure;
 
-    /// @return first byte of the load's memory, behind that of the measured operations
-    static long place(long largest) {
-        return (largest + 4095) & -4096L;
-    }
-
     /// Starts the load.
     ///
-    /// @param largest largest measured operation
-    Background(Stand stand, BenchOptions.Background load, long largest) {
+    /// @param near its first byte in the memory of either side
+    Background(Stand stand, BenchOptions.Background load, long near) {
         bytes = load.bytes();
         Neighbour peer = stand.neighbour(1);
-        long near = place(largest);
         Transfer transfer =
                 load.op() == Op.WRITE
                         ? peer.connection()

@@ -113,7 +113,7 @@ final class Bench {
             }
             progress.show("round %d: %s over %s".formatted(round, test, part.stage().path()));
             double seconds = budget.next();
-            Row row = quiet.measure(() -> measure(test, largest, seconds));
+            Row row = quiet.measure(() -> measure(test, seconds));
             line.add(row);
             json.row(row, round, crew.pins());
             boolean ends =
@@ -152,12 +152,13 @@ final class Bench {
         }
     }
 
-    private Row measure(Case test, long largest, double seconds) {
+    private Row measure(Case test, double seconds) {
         BenchOptions.Background load = options.background();
         if (load == null) {
             return meter.measure(test, seconds);
         }
-        try (Background background = new Background(crew.stand(), load, largest)) {
+        Stand stand = crew.stand();
+        try (Background background = new Background(stand, load, stand.room())) {
             Row row = meter.measure(test, seconds);
             double gbps = background.gbps();
             json.metric(

@@ -72,7 +72,7 @@ final class FigureRound {
         return once(
                 path + memory + test,
                 () -> {
-                    stage(path, memory, 64 << 20);
+                    stage(path, memory, 64 << 20, 0);
                     show(test + " over " + path);
                     meter.warmUp(op, bytes);
                     Row row = quiet.measure(() -> checked(meter.measure(test, seconds())));
@@ -85,14 +85,14 @@ final class FigureRound {
     Row loaded(String path, Op op, long bytes) {
         Case test = new Case(op, bytes, 1, 1);
         BenchOptions.Background load = new BenchOptions.Background(Op.WRITE, 64 << 20);
-        long room = Background.place(bytes) + load.bytes();
         return once(
                 "loaded" + path + test,
                 () -> {
-                    stage(path, MemoryPair.TELPHER, room);
+                    stage(path, MemoryPair.TELPHER, bytes, load.bytes());
                     show(test + " beside writes of 64M over " + path);
                     meter.warmUp(op, bytes);
-                    try (Background background = new Background(crew.stand(), load, bytes)) {
+                    Stand stand = crew.stand();
+                    try (Background background = new Background(stand, load, stand.room())) {
                         Row row = checked(meter.measure(test, Math.max(1, seconds())));
                         json.metric(
                                 "us_p99 of %s over %s beside writes of 64M".formatted(test, path),
@@ -111,7 +111,7 @@ final class FigureRound {
         return once(
                 "allocated" + path,
                 () -> {
-                    stage(path, MemoryPair.TELPHER, 64 << 20);
+                    stage(path, MemoryPair.TELPHER, 64 << 20, 0);
                     double worst = 0;
                     for (Op op : List.of(Op.WRITE, Op.READ, Op.SEND, Op.NOTIFY)) {
                         for (Phase.Style style : List.of(Phase.Style.TOKEN, Phase.Style.PREPARED)) {
@@ -145,7 +145,7 @@ final class FigureRound {
         return options.seconds() > 0 ? options.seconds() : SECONDS;
     }
 
-    private void stage(String path, MemoryPair memory, long room) {
+    private void stage(String path, MemoryPair memory, long room, long load) {
         Stage wanted =
                 new Stage(
                         path,
@@ -156,6 +156,7 @@ final class FigureRound {
                         Traffic.Direction.ONE,
                         2,
                         Math.max(room, 100_000L * 1024),
+                        load,
                         options.waiting());
         if (!wanted.equals(open)) {
             leave();

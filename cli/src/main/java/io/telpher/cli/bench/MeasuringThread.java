@@ -56,6 +56,6 @@ final class MeasuringThread implements AutoCloseable {
 
     @Override
     public void close() {
-        thread.shutdown();
+        thread.close();
     }
 }

@@ -61,9 +61,6 @@ final class Plan {
                 continue;
             }
             long room = cases.stream().mapToLong(Case::bytes).max().orElse(1);
-            if (options.background() != null) {
-                room = Background.place(room) + options.background().bytes();
-            }
             parts.add(new Part(stage(options, path, room), cases));
         }
         return parts;
@@ -107,6 +104,7 @@ final class Plan {
                 options.direction(),
                 options.ranks(),
                 room,
+                options.background() == null ? 0 : options.background().bytes(),
                 options.waiting());
     }
 

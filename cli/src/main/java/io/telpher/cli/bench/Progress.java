@@ -7,12 +7,18 @@ import java.nio.file.Path;
 
 /// One line on standard error that says what is being measured, when that is a terminal.
 final class Progress implements AutoCloseable {
-    private final PrintStream err = System.err;
+    private final PrintStream err;
     private final boolean shown;
     private int width;
 
     Progress() {
-        shown = isTerminal();
+        this(System.err, isTerminal());
+    }
+
+    /// @param shown whether somebody looks
+    Progress(PrintStream err, boolean shown) {
+        this.err = err;
+        this.shown = shown;
     }
 
     private static boolean isTerminal() {

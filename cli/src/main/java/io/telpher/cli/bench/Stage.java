@@ -11,7 +11,8 @@ import java.util.List;
 /// @param traffic who initiates towards whom
 /// @param direction whether the opposite flows run too
 /// @param ranks processes
-/// @param room largest operation in bytes
+/// @param room largest measured operation in bytes
+/// @param load operations of a load beside the measured ones, in bytes; 0 for none
 /// @param waiting what a rank does while others use its memory
 record Stage(
         String path,
@@ -22,6 +23,7 @@ record Stage(
         Traffic.Direction direction,
         int ranks,
         long room,
+        long load,
         Waiting waiting) {
     /// What a rank does while it has nothing to initiate.
     enum Waiting {
@@ -59,6 +61,20 @@ record Stage(
 
     /// Those that only memory of GPUs takes.
     static final List<String> GPU_PATHS = List.of("cuda-cumem", "cuda-ipc", "cuda-via-gpu");
+
+    /// One without a load.
+    Stage(
+            String path,
+            MemoryPair memory,
+            int lanes,
+            List<String> rails,
+            Traffic traffic,
+            Traffic.Direction direction,
+            int ranks,
+            long room,
+            Waiting waiting) {
+        this(path, memory, lanes, rails, traffic, direction, ranks, room, 0, waiting);
+    }
 
     /// @return the transport that a path belongs to
     static String transportOf(String path) {
@@ -128,7 +144,8 @@ record Stage(
 
     /// @return the same over other network interfaces
     Stage withRails(List<String> value) {
-        return new Stage(path, memory, lanes, value, traffic, direction, ranks, room, waiting);
+        return new Stage(
+                path, memory, lanes, value, traffic, direction, ranks, room, load, waiting);
     }
 
     Message encode() {
@@ -141,6 +158,7 @@ record Stage(
                 .with("direction", direction)
                 .with("ranks", ranks)
                 .with("room", room)
+                .with("load", load)
                 .with("waiting", waiting.name());
     }
 
@@ -155,6 +173,7 @@ record Stage(
                 Traffic.Direction.valueOf(message.text("direction")),
                 (int) message.number("ranks"),
                 message.number("room"),
+                message.number("load"),
                 Waiting.valueOf(message.text("waiting")));
     }
 }

@@ -71,8 +71,8 @@ final class Stand implements AutoCloseable {
         try {
             MemoryPair.Kind from = stage.memory().source();
             MemoryPair.Kind to = stage.memory().target();
-            source = memory(from, room(), Access.READ, 0);
-            target = memory(to, room() * stage.ranks(), Access.READ_WRITE, 1);
+            source = memory(from, share(), Access.READ, 0);
+            target = memory(to, share() * stage.ranks(), Access.READ_WRITE, 1);
             // The words are polled by a thread, so they are in the host's memory.
             MemoryPair.Kind kind = stage.memory().onGpu() ? MemoryPair.Kind.TELPHER : to;
             long size = Math.max(PAGE, WORD_SPACING * stage.ranks());
@@ -126,15 +126,25 @@ final class Stand implements AutoCloseable {
         return current;
     }
 
-    /// @return bytes of the source, and of the part of the target that belongs to one rank
+    /// @return bytes for measured operations in the source, and in the part of the target that
+    ///     belongs to one rank; those of a load lie behind
     long room() {
-        return Math.max(LEAST_ROOM, (stage.room() + PAGE - 1) & -PAGE);
+        return Math.max(LEAST_ROOM, pages(stage.room()));
+    }
+
+    /// @return bytes of the source, and of the part of the target that belongs to one rank
+    private long share() {
+        return room() + pages(stage.load());
+    }
+
+    private static long pages(long bytes) {
+        return (bytes + PAGE - 1) & -PAGE;
     }
 
     /// @return first byte in a rank's target of what `from` writes or sends there, or of what is
     ///     read from it
     long landing(int from) {
-        return from * room();
+        return from * share();
     }
 
     /// @return what the other ranks need in order to connect to this one
@@ -219,8 +229,7 @@ final class Stand implements AutoCloseable {
         Connection connection = peer.connection();
         return op == Op.WRITE
                 ? connection.write(
-                        new MemorySlice(source, 0, Long.BYTES),
-                        peer.target().slice(0, Long.BYTES))
+                        new MemorySlice(source, 0, Long.BYTES), peer.target().slice(0, Long.BYTES))
                 : connection.read(
                         new MemorySlice(target, landing(peer.rank()), Long.BYTES),
                         peer.source().slice(0, Long.BYTES));
@@ -298,7 +307,7 @@ final class Stand implements AutoCloseable {
                         number,
                         connection,
                         remote(description, "source"),
-                        remote(description, "target").slice(landing(rank), room()),
+                        remote(description, "target").slice(landing(rank), share()),
                         remote(description, "words"));
     }
 

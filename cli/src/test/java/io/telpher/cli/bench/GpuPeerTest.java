@@ -216,7 +216,7 @@ class GpuPeerTest {
         assertThat(nccl.fits(stage("cuda-cumem", "cuda"))).isTrue();
         assertThat(nccl.fits(stage("cuda-cumem", "cuda:pinned"))).isFalse();
         assertThat(nccl.fits(stage("mapped", "telpher"))).isFalse();
-        assertThat(new MemcpyPeer().fits(stage("cuda-cumem", "cuda"))).isFalse();
+        assertThat(new MemcpyPeer(List.of()).fits(stage("cuda-cumem", "cuda"))).isFalse();
         assertThat(new CudaPeer().fits(stage("cuda-cumem", "cuda:pinned"))).isTrue();
         assertThat(new CudaPeer().fits(stage("tcp", "cuda"))).isFalse();
     }

@@ -38,6 +38,7 @@ class MessageTest {
                         Traffic.Direction.BOTH,
                         4,
                         1L << 40,
+                        1L << 41,
                         Stage.Waiting.SUITED);
         assertThat(Stage.decode(Message.decode(stage.encode().encode()))).isEqualTo(stage);
         Phase phase =

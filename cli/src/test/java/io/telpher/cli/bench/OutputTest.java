@@ -1,9 +1,12 @@
 package io.telpher.cli.bench;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.telpher.cli.Json;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;
@@ -127,6 +130,28 @@ class OutputTest {
                 .extracting(String::length)
                 .containsOnly(lines.get(2).length());
         assertThat(lines.get(4)).contains("0.02660*", " 8 ", " 40.00 ").endsWith(" 0");
+    }
+
+    @Test
+    void aLineOfProgressHidesTheOneBefore() {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        try (Progress progress = new Progress(new PrintStream(bytes, true, UTF_8), true)) {
+            progress.show("long line");
+            progress.show("next");
+        }
+        assertThat(bytes.toString(UTF_8)).isEqualTo("\rlong line\r\rnext     \r\r    \r");
+        bytes.reset();
+        try (Progress progress = new Progress(new PrintStream(bytes, true, UTF_8), false)) {
+            progress.show("to nobody");
+        }
+        assertThat(bytes.size()).isZero();
+    }
+
+    @Test
+    void severalLinesOfARemarkAreAllRemarks() {
+        StringWriter text = new StringWriter();
+        new Table(new PrintWriter(text)).remark("one\ntwo\n");
+        assertThat(text).hasToString("# one\n# two\n");
     }
 
     @Test

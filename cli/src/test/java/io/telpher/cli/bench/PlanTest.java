@@ -118,6 +118,13 @@ class PlanTest {
     }
 
     @Test
+    void aLoadTakesNoRoomFromWhatIsMeasured() {
+        Stage stage = Plan.parts(loaded("write:64M")).getFirst().stage();
+        assertThat(stage.room()).isEqualTo(4096);
+        assertThat(stage.load()).isEqualTo(64 << 20);
+    }
+
+    @Test
     void memoryOfGpusTakesPathsOfItsOwn() {
         assertThat(of("cuda").wantedPaths()).containsExactly("cuda-cumem", "tcp");
         assertThat(of("cuda-foreign").wantedPaths()).containsExactly("cuda-ipc", "tcp");
@@ -173,6 +180,21 @@ class PlanTest {
             List<Long> sizes,
             int pieces,
             @Nullable MemoryPair memory) {
+        return options(transports, paths, sizes, pieces, memory, null);
+    }
+
+    private static BenchOptions loaded(String load) {
+        return options(
+                List.of(), List.of(), List.of(4096L), 1, null, BenchOptions.Background.parse(load));
+    }
+
+    private static BenchOptions options(
+            List<String> transports,
+            List<String> paths,
+            List<Long> sizes,
+            int pieces,
+            @Nullable MemoryPair memory,
+            BenchOptions.@Nullable Background load) {
         return new BenchOptions(
                 transports,
                 paths,
@@ -193,7 +215,7 @@ class PlanTest {
                 5,
                 60,
                 List.of(),
-                null,
+                load,
                 null,
                 null,
                 null,

@@ -2,6 +2,7 @@ package io.telpher.cli.bench;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import io.telpher.cli.Tool;
@@ -101,6 +102,67 @@ class RankTest {
         initiator.prepare(phase);
         target.prepare(phase);
         return initiator.run();
+    }
+
+    /// The load would else write what the checks of another operation look for.
+    @Test
+    void aLoadHasMemoryOfItsOwn() {
+        long room = 2 << 20;
+        Stage stage =
+                new Stage(
+                        "self",
+                        MemoryPair.TELPHER,
+                        0,
+                        List.of(),
+                        Traffic.PAIR,
+                        Traffic.Direction.ONE,
+                        2,
+                        room,
+                        3 << 20,
+                        Stage.Waiting.POLL);
+        connect(stage, initiator, target);
+        Stand stand = target.stand();
+        assertThat(stand.room()).isEqualTo(room);
+        initiator.stand().source.segment().asSlice(room).fill((byte) 1);
+        try (Background load =
+                new Background(
+                        initiator.stand(),
+                        new BenchOptions.Background(Op.WRITE, 3 << 20),
+                        initiator.stand().room())) {
+            await().until(() -> load.gbps() > 0);
+        }
+        MemorySegment mine = stand.target.segment().asSlice(stand.landing(0), 5 << 20);
+        assertThat(mine.asSlice(0, room).mismatch(MemorySegment.ofArray(new byte[2 << 20])))
+                .isEqualTo(-1);
+        assertThat(mine.asSlice(room).mismatch(initiator.stand().source.segment().asSlice(room)))
+                .isEqualTo(-1);
+        assertThat(stand.landing(1)).isEqualTo(5 << 20);
+    }
+
+    @Test
+    void halfOfARoundTripIsTimed() {
+        connect();
+        Phase pings =
+                new Phase(
+                        Op.NOTIFY,
+                        8,
+                        1,
+                        1,
+                        Phase.Shape.PING_PONG,
+                        Phase.Place.SHARED,
+                        Phase.Style.TOKEN,
+                        20_000,
+                        0,
+                        10,
+                        0,
+                        7);
+        PhaseResult result = run(pings, () -> {}, initiator, target).getFirst();
+        assertThat(result.operations()).isEqualTo(20_000);
+        assertThat(result.times().getTotalCount()).isEqualTo(2_000);
+        // All round trips together are no longer than the loop, and are most of it: beside them are
+        // only its beginning and its end. By the same clock, so nothing depends on the machine.
+        double roundTrips = result.times().getMean() * 2 * 20_000 / 1000;
+        assertThat(roundTrips / result.nanos()).isBetween(0.6, 1.01);
     }
 
     /// What the engine starts while a rank opens and measures is not kept where the rank is.
