@@ -214,7 +214,11 @@ class BenchCommandTest {
                 .allMatch(l -> l.contains("both directions"))
                 .allMatch(l -> l.contains("\"memory\":\"foreign:telpher\""))
                 .allMatch(l -> l.contains("\"lanes\":2"));
-        assertThat(lines).anyMatch(l -> l.contains("background"));
+        Map<String, Map<String, Object>> metrics = metrics(json);
+        for (String op : List.of("write", "read")) {
+            String load = "background load, write over tcp beside %s of 64K at depth 2";
+            assertThat(value(metrics.get(load.formatted(op)), "value")).isPositive();
+        }
     }
 
     @Test
@@ -225,9 +229,22 @@ class BenchCommandTest {
     }
 
     @Test
-    void idleConnectionsAreMetered() {
-        Tool.Output output = bench(Map.of(), "--idle=3", "--path=mapped,tcp");
+    void idleConnectionsAreMetered() throws IOException {
+        Path json = temp.resolve("out.json");
+        Tool.Output output = bench(Map.of(), "--idle=3", "--path=mapped,tcp", "--json=" + json);
         assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+        Map<String, Map<String, Object>> metrics = metrics(json);
+        for (String path : List.of("mapped", "tcp")) {
+            String over = "3 idle connections over " + path;
+            assertThat(value(metrics.get("processor share, " + over), "value")).isBetween(0.0, 1.0);
+            assertThat(
+                            value(metrics.get("heap per connection, " + over), "value")
+                                    + value(
+                                            metrics.get("native memory per connection, " + over),
+                                            "value"))
+                    .isPositive();
+            assertThat(value(metrics.get("threads, " + over), "value")).isPositive();
+        }
         assertThat(output.text())
                 .contains("3 idle connections over mapped: ", "3 idle connections over tcp: ");
     }
@@ -278,6 +295,30 @@ class BenchCommandTest {
         assertThat(rows.getFirst()).matches(" +write +8 .* 0");
         assertThat(rows.getLast()).matches(" +write +4096 .* [1-9]\\d*");
         assertThat(Files.readAllLines(json)).hasSize(2).last().asString().contains("\"wrong\":");
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"write", "send", "notify", "counter"})
+    void aWrongByteOfAnyOperationEndsIt(String op) {
+        StringWriter errors = new StringWriter();
+        StringWriter text = new StringWriter();
+        int code =
+                new CommandLine(new BenchCommand())
+                        .setErr(new PrintWriter(errors))
+                        .setOut(new PrintWriter(text))
+                        .execute(
+                                "--path=self",
+                                "--op=" + op,
+                                "--sizes=8,4K",
+                                "--depth=1",
+                                "--seconds=0.02",
+                                "--warm-up=0.05",
+                                "--plant=4096");
+        assertThat(code).as(text + "" + errors).isOne();
+        assertThat(errors.toString())
+                .startsWith("telpher bench: wrong data: ")
+                .contains(op + " of 4K at depth 1 over self", "byte 2048 of what rank 1 got");
+        assertThat(text.toString()).doesNotContain("all data right");
     }
 
     @Test
@@ -462,13 +503,7 @@ class BenchCommandTest {
                 Tool.end(listener);
             }
         }
-        Map<String, Map<String, Object>> metrics = new HashMap<>();
-        for (String line : Files.readAllLines(json)) {
-            if (line.startsWith("{\"metric\"")) {
-                Map<String, Object> fields = Json.parse(line);
-                metrics.put((String) fields.get("metric"), fields);
-            }
-        }
+        Map<String, Map<String, Object>> metrics = metrics(json);
         Map<String, Object> sum = metrics.get("sum of rails, write of 1M at depth 1 over tcp");
         double alone = 0;
         for (String rail : List.of("10.77.1.0/24", "10.77.2.0/24")) {
@@ -476,6 +511,18 @@ class BenchCommandTest {
         }
         assertThat(value(sum, "value")).isPositive();
         assertThat(value(sum, "reference")).isCloseTo(alone, withinPercentage(1));
+    }
+
+    /// @return the lines that are metrics, by name
+    private static Map<String, Map<String, Object>> metrics(Path json) throws IOException {
+        Map<String, Map<String, Object>> metrics = new HashMap<>();
+        for (String line : Files.readAllLines(json)) {
+            if (line.startsWith("{\"metric\"")) {
+                Map<String, Object> fields = Json.parse(line);
+                metrics.put((String) fields.get("metric"), fields);
+            }
+        }
+        return metrics;
     }
 
     private static double value(Map<String, Object> fields, String name) {

@@ -76,8 +76,7 @@ class RankTest {
     }
 
     private static Phase phase(Op op, Phase.Shape shape, Phase.Place place, long count) {
-        return new Phase(
-                op, 4096, 1, 4, shape, place, Phase.Style.TOKEN, count, 0, 1, 0, 7);
+        return new Phase(op, 4096, 1, 4, shape, place, Phase.Style.TOKEN, count, 0, 1, 0, 7);
     }
 
     private PhaseResult run(Op op, int pieces, Phase.Place place) {
@@ -140,6 +139,36 @@ class RankTest {
     }
 
     @Test
+    void bothRanksInitiateWhereBothDirectionsRun() {
+        Stage both =
+                new Stage(
+                        "self",
+                        new MemoryPair(MemoryPair.Kind.FOREIGN, MemoryPair.Kind.TELPHER),
+                        0,
+                        List.of(),
+                        Traffic.PAIR,
+                        Traffic.Direction.BOTH,
+                        2,
+                        1 << 16,
+                        Stage.Waiting.POLL);
+        connect(both, initiator, target);
+        for (Op op : Op.values()) {
+            Phase phase = phase(op, Phase.Shape.STREAM, Phase.Place.APART, 4);
+            assertThat(run(phase, () -> {}, initiator, target))
+                    .as(op.word())
+                    .extracting(PhaseResult::operations)
+                    .containsExactly(4L, 4L);
+            assertThat(initiator.check().wrong() + target.check().wrong()).isZero();
+        }
+        run(
+                phase(Op.WRITE, Phase.Shape.STREAM, Phase.Place.APART, 4),
+                target::spoil,
+                initiator,
+                target);
+        assertThat(initiator.check().wrong()).isEqualTo(1);
+    }
+
+    @Test
     void halfOfARoundTripIsTimed() {
         connect();
         Phase pings =
@@ -151,17 +180,18 @@ class RankTest {
                         Phase.Shape.PING_PONG,
                         Phase.Place.SHARED,
                         Phase.Style.TOKEN,
-                        20_000,
+                        400,
                         0,
                         10,
                         0,
                         7);
+        run(pings, () -> {}, initiator, target); // loads the code
         PhaseResult result = run(pings, () -> {}, initiator, target).getFirst();
-        assertThat(result.operations()).isEqualTo(20_000);
-        assertThat(result.times().getTotalCount()).isEqualTo(2_000);
+        assertThat(result.operations()).isEqualTo(400);
+        assertThat(result.times().getTotalCount()).isEqualTo(40);
         // All round trips together are no longer than the loop, and are most of it: beside them are
         // only its beginning and its end. By the same clock, so nothing depends on the machine.
-        double roundTrips = result.times().getMean() * 2 * 20_000 / 1000;
+        double roundTrips = result.times().getMean() * 2 * 400 / 1000;
         assertThat(roundTrips / result.nanos()).isBetween(0.6, 1.01);
     }
 
@@ -182,8 +212,7 @@ class RankTest {
     /// @return for each thread of this process with a name how many processors it may use
     private static List<Integer> allowed(String name) throws IOException {
         List<Integer> found = new ArrayList<>();
-        try (DirectoryStream<Path> threads =
-                Files.newDirectoryStream(Path.of("/proc/self/task"))) {
+        try (DirectoryStream<Path> threads = Files.newDirectoryStream(Path.of("/proc/self/task"))) {
             for (Path thread : threads) {
                 if (Files.readString(thread.resolve("comm")).strip().equals(name)) {
                     String list =
