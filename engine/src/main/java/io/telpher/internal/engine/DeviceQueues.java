@@ -164,7 +164,7 @@ final class DeviceQueues {
     /// Goes on with what has ended. Without lock and tokens. A job that cannot be taken up ends the
     /// connection, and none of the others.
     void takeUp() {
-        Job job = over.getAndSet(null);
+        Job job = hasEnded() ? over.getAndSet(null) : null;
         while (job != null) {
             Job after = job.next; // the job may be begun again at once
             job.next = null;

@@ -277,6 +277,9 @@ final class Direct {
         RemoteMemory only = op.remote;
         RegionImpl region = op.region;
         if (local == null && remote == null && only != null && region != null) {
+            if (queued != null) {
+                return queued.launch(op); // which looks for itself
+            }
             PeerRegion slot = slot(only);
             int result =
                     slot == null
@@ -290,9 +293,7 @@ final class Direct {
                                     op.remoteOffset,
                                     op.length,
                                     op);
-            return result != BY_DEVICE
-                    ? result
-                    : queued != null ? queued.launch(op) : runByDevice(op);
+            return result == BY_DEVICE ? runByDevice(op) : result;
         }
         OperationRegions regions = op.regions.of(op);
         boolean byDevice = regions.device() != null;

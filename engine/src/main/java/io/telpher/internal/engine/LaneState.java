@@ -112,7 +112,7 @@ final class LaneState {
     boolean ackDue;
 
     // --- written under the poll token
-    private long received;
+    private volatile long received;
 
     /// Number of the sequenced frame that is being handled.
     long sequence;
@@ -195,7 +195,7 @@ final class LaneState {
 
     /// @return how many sequenced frames were handled
     long received() {
-        return (long) RECEIVED.getAcquire(this);
+        return received;
     }
 
     /// So many sequenced frames were handled, and all before them. Under the poll token.

@@ -156,7 +156,10 @@ final class QueuedCopies {
     /// Whether the bytes were not the operation's, at least in part: its arena was closed under the
     /// region, and the device went on with pages that are nobody's, or somebody else's.
     boolean wentNowhere(Operation op) {
-        return !op.regions.of(op).isHostMemoryThere();
+        RegionImpl only = op.region;
+        return only == null
+                ? !op.regions.of(op).isHostMemoryThere()
+                : !only.segment().scope().isAlive();
     }
 
     /// Whether one of the regions that an operation touches was closed by its owner.

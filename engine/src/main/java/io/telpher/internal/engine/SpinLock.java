@@ -20,8 +20,7 @@ final class SpinLock {
 
     private final Platform platform;
 
-    @SuppressWarnings("unused") // by HELD
-    private int held;
+    private volatile int held;
 
     /// Only kept with assertions.
     private @Nullable Thread owner;
@@ -33,7 +32,7 @@ final class SpinLock {
     void lock() {
         assert owner != Thread.currentThread() : "taken twice";
         int round = 0;
-        while ((int) HELD.getOpaque(this) != 0 || !HELD.compareAndSet(this, 0, 1)) {
+        while (held != 0 || !HELD.compareAndSet(this, 0, 1)) {
             platform.pause(round++);
         }
         assert own(Thread.currentThread());

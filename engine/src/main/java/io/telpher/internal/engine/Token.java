@@ -19,7 +19,6 @@ final class Token {
 
     private final Platform platform;
 
-    @SuppressWarnings("unused") // by HELD
     volatile int held;
 
     Token(Platform platform) {
@@ -28,7 +27,7 @@ final class Token {
 
     /// @return whether the caller has it now
     boolean tryTake() {
-        return (int) HELD.getOpaque(this) == 0 && HELD.compareAndSet(this, 0, 1);
+        return held == 0 && HELD.compareAndSet(this, 0, 1);
     }
 
     /// Waits for it: holders do not block.

@@ -130,11 +130,11 @@ final class RegionKeys {
 
     /// @return the key by which own requests name the byte at an offset
     int localKey(long offset) {
-        return pieces.get((int) (offset / pieceBytes)).lkey();
+        return pieces.get(offset < pieceBytes ? 0 : (int) (offset / pieceBytes)).lkey();
     }
 
     /// @return how many bytes from an offset on have the same key
     long leftInPiece(long offset) {
-        return pieceBytes - offset % pieceBytes;
+        return pieceBytes - (offset < pieceBytes ? offset : offset % pieceBytes);
     }
 }

@@ -64,12 +64,15 @@ final class VerbsWindow implements Window {
         return place.address();
     }
 
+    /// Nearly all regions are one piece, and a division costs as much as a native call.
     int key(long offset) {
-        return place.keys()[(int) (offset / place.pieceBytes())];
+        long bytes = place.pieceBytes();
+        return place.keys()[offset < bytes ? 0 : (int) (offset / bytes)];
     }
 
     long leftInPiece(long offset) {
-        return place.pieceBytes() - offset % place.pieceBytes();
+        long bytes = place.pieceBytes();
+        return bytes - (offset < bytes ? offset : offset % bytes);
     }
 
     @Override
