@@ -5,6 +5,7 @@ import io.telpher.MemoryRegion;
 import io.telpher.MemorySlices;
 import io.telpher.RemoteQuiet;
 import io.telpher.TelpherException;
+import java.lang.invoke.VarHandle;
 import java.util.ArrayDeque;
 import java.util.List;
 import java.util.function.Predicate;
@@ -78,6 +79,7 @@ final class Endings {
 
     /// Ends an operation that nothing touches any more.
     void finish(Operation op, int reason) {
+        assert lock.isMine();
         TelpherException over = connection.failure();
         if (over != null && op.isPending()) {
             // Nothing is DONE after the peer was reported to be lost.
@@ -98,6 +100,7 @@ final class Endings {
     ///
     /// @return false when it was ending already
     boolean revoke(Operation op, int reason, String detail) {
+        assert lock.isMine();
         if (!op.isPending()) {
             return false;
         }
@@ -177,6 +180,7 @@ final class Endings {
 
     /// Ends a revoked operation if nothing has to be waited for any more.
     void tryFinish(Operation op, boolean force) {
+        assert lock.isMine();
         if (op.state() != Operation.ENDING || !op.letGo || op.copying || op.copies > 0) {
             return;
         }
@@ -341,6 +345,7 @@ final class Endings {
         }
         if (news.isSet()) {
             news.clear();
+            VarHandle.fullFence(); // what has ended before the look at who is parked
             connection.waiters.wake();
         }
     }

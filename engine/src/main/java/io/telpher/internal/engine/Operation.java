@@ -17,9 +17,9 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import org.jspecify.annotations.Nullable;
 
-/// One posted operation, in a slot of its connection's [OperationTable]. All fields but `state` are
-/// guarded by the connection's lock; what the operation was asked to do does not change while it is
-/// posted.
+/// One posted operation, in a slot of its connection's [OperationTable]. Its fields are guarded by
+/// the connection's lock; `state` is written under it, and read by anybody. What the operation was
+/// asked to do does not change while it is posted.
 ///
 /// States: `FREE` -> `PENDING` -> (`ENDING` ->) `ENDED` -> `FREE`. The first who moves it away from
 /// `PENDING` decides how it ends. `ENDING` means: a cause is there, nothing new is cut from it, and
@@ -245,9 +245,14 @@ final class Operation implements Window.Guard {
         return state;
     }
 
-    /// Moves it on, if it still stands where the caller thinks.
+    /// Moves it on, if it still stands where the caller thinks. Under the lock, and no fence: who
+    /// looks at something next that others write before they look at this makes one.
     boolean advance(int from, int to) {
-        return STATE.compareAndSet(this, from, to);
+        if (state != from) {
+            return false;
+        }
+        setState(to);
+        return true;
     }
 
     void setState(int value) {

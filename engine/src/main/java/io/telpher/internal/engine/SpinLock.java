@@ -43,6 +43,11 @@ final class SpinLock {
         HELD.setRelease(this, 0);
     }
 
+    /// With assertions only: whether the calling thread holds it.
+    boolean isMine() {
+        return owner == Thread.currentThread();
+    }
+
     private boolean own(@Nullable Thread thread) {
         owner = thread;
         return true;

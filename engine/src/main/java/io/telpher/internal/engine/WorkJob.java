@@ -135,8 +135,9 @@ final class WorkJob extends DeviceQueues.Job {
             beginAll();
         }
         // Whoever ended the operation meanwhile may have stopped the work before it was posted.
-        // But both may be over by now, and the slot have another operation.
-        if (!op.isPending()) {
+        // But both may be over by now, and the slot have another operation. Whoever stops it writes
+        // `stopped` and reads who carries the work, which the post has written before this reads.
+        if (stopped || !op.isPending()) {
             endings.letGo(op, generation);
         }
     }
