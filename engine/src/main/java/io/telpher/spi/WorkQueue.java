@@ -85,7 +85,8 @@ public interface WorkQueue {
         long bytes();
 
         /// The work has ended. Called on a thread that polls the lane, or another one; must not
-        /// block.
+        /// block. Not called while anything is held that [Work#stop] or [Work#abort] waits for, nor
+        /// within those, of other work than theirs.
         ///
         /// @param why for people, or null
         void ended(End end, @Nullable String why);

@@ -298,10 +298,14 @@ final class ConnectionCore {
     }
 
     /// One turn: takes in, sends, settles.
+    ///
+    /// @return frames that came, and whether something else has ended; 0 is a quiet turn
     int turn() {
+        QueuedEndings queued = oneSided.queued;
+        int done = queued.doneSoFar();
         int frames = LaneKeeper.frames(keeper.poll(null)) + devices.poll() + streams.poll();
         settle(frames);
-        return frames;
+        return done == queued.doneSoFar() ? frames : frames + 1;
     }
 
     /// Sends and settles. A thread that waits comes here all the time: most turns find nothing and

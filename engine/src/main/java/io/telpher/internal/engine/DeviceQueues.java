@@ -16,7 +16,8 @@ import org.jspecify.annotations.Nullable;
 /// A GPU has one queue for all connections, so whoever polls one may find a job of another
 /// connection ended: that is only noted, and the job's own connection takes it up in its next
 /// turn. While jobs of GPUs are under way somebody must take turns, for no event tells of their
-/// end; a NIC's wake whoever waits for its lane.
+/// end; a NIC's wake whoever waits for its lane, and need no count: most of them end where their
+/// completion is found ([QueuedEndings#done]).
 final class DeviceQueues {
     /// How long whoever closes a connection waits for what GPUs copy for it: far more than a part
     /// of a transfer takes.
@@ -24,11 +25,8 @@ final class DeviceQueues {
 
     private final ConnectionCore connection;
 
-    /// Jobs that were begun and not yet taken up.
+    /// Jobs of GPUs that were begun and not yet taken up.
     private final AtomicInteger underWay = new AtomicInteger();
-
-    /// Those among them that only polling brings to an end.
-    private final AtomicInteger polled = new AtomicInteger();
 
     /// Those that have ended, linked through `next`.
     private final AtomicReference<@Nullable Job> over = new AtomicReference<>();
@@ -101,14 +99,9 @@ final class DeviceQueues {
         return queue;
     }
 
-    /// A job is about to be given to a queue: from here on turns are taken until it is taken up.
+    /// A job is about to be given to a GPU's queue: from here on turns are taken until it is taken
+    /// up.
     void begun() {
-        polled.incrementAndGet();
-        underWay.incrementAndGet();
-    }
-
-    /// The same of one that need not be polled for.
-    void begunInBackground() {
         underWay.incrementAndGet();
     }
 
@@ -133,14 +126,15 @@ final class DeviceQueues {
         } while (!over.compareAndSet(before, job));
     }
 
-    /// @return whether something is copied for this connection, or was and is not taken up
+    /// @return whether something is copied for this connection, or was and is not taken up. Without
+    ///     the lock
     boolean isBusy() {
-        return underWay.get() > 0;
+        return isPolled() || connection.oneSided.queued.isBusy();
     }
 
     /// @return whether somebody must poll
     boolean isPolled() {
-        return polled.get() > 0 || hasEnded();
+        return underWay.get() > 0 || hasEnded();
     }
 
     /// @return whether [#takeUp] finds something
@@ -152,13 +146,12 @@ final class DeviceQueues {
     ///
     /// @return whether jobs of this connection wait to be taken up, as 1 or 0
     int poll() {
-        if (underWay.get() == 0) {
-            return 0;
+        if (underWay.get() > 0) {
+            for (CopyQueue queue : queues) {
+                int unused = queue.poll();
+            }
         }
-        for (CopyQueue queue : queues) {
-            int unused = queue.poll();
-        }
-        return over.get() == null ? 0 : 1;
+        return hasEnded() ? 1 : 0;
     }
 
     /// Goes on with what has ended. Without lock and tokens. A job that cannot be taken up ends the
@@ -172,21 +165,27 @@ final class DeviceQueues {
             try {
                 job.takeUp();
             } catch (Throwable e) {
-                Failures.letThrough(e);
-                connection.fail(Failures.internal(connection, e));
-                Log.error("what was copied in the background cannot be taken up", e);
+                failed(e);
             } finally {
-                underWay.decrementAndGet();
                 if (wasPolled) {
-                    polled.decrementAndGet();
+                    underWay.decrementAndGet();
                 }
             }
             job = after;
         }
     }
 
+    /// What was copied cannot be taken up.
+    void failed(Throwable e) {
+        Failures.letThrough(e);
+        connection.fail(Failures.internal(connection, e));
+        Log.error("what was copied in the background cannot be taken up", e);
+    }
+
     @Override
     public String toString() {
-        return underWay + " copies in the background under way";
+        return underWay.get() > 0
+                ? underWay + " copies by GPUs are under way"
+                : "copies by NICs are under way";
     }
 }

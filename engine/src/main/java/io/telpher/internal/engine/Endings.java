@@ -286,7 +286,10 @@ final class Endings {
             }
             table.release(op);
         }
-        news.set();
+        // Nobody parks for a token. Who parks for a transfer is there by now, or sees its end.
+        if (transfer != null ? !connection.waiters.isEmpty() : op.kind == Operation.Kind.LOOKUP) {
+            news.set();
+        }
     }
 
     /// Counts and records an operation that failed. Under the lock.

@@ -24,6 +24,9 @@ final class QueuedEndings {
     /// The connection is over: no peer gives up a lane any more. Under the lock.
     private boolean closed;
 
+    /// How often [#done] was called. A racy count, for turns to see that they have done something.
+    private int doneSoFar;
+
     QueuedEndings(ConnectionCore connection, OneSided oneSided) {
         this.connection = connection;
         this.lock = connection.lock;
@@ -31,6 +34,42 @@ final class QueuedEndings {
         this.sends = connection.matcher.sends;
         this.endings = connection.endings;
         this.unfenced = new Unfenced(connection);
+    }
+
+    /// All work of an operation that one link carries is done, and nobody has stopped it: concludes
+    /// the operation where that is found, perhaps with tokens, but without the lock. All other ends
+    /// are left to the next turn, since whoever stops work may be told of its end under the lock.
+    void done(WorkJob job) {
+        doneSoFar++;
+        try {
+            oneSided.conclude(job.op, result(job), "");
+        } catch (Throwable e) {
+            job.isGiven = false;
+            connection.devices.failed(e);
+        }
+    }
+
+    int doneSoFar() {
+        return doneSoFar;
+    }
+
+    /// @return whether queues have work of an operation, or its end is not taken up; not of what is
+    ///     held until the peer has given up a lane. Without the lock
+    boolean isBusy() {
+        OperationTable table = connection.table;
+        lock.lock();
+        try {
+            for (int i = 0; i < table.size(); i++) {
+                Operation op = table.at(i);
+                WorkJob job = op.workJob;
+                if (op.copying && job != null && job.isGiven) {
+                    return true;
+                }
+            }
+            return false;
+        } finally {
+            lock.unlock();
+        }
     }
 
     /// The queue has ended an operation's work. Without lock and tokens.
@@ -46,6 +85,7 @@ final class QueuedEndings {
                     job.op.path = path == null ? "" : path; // unless it goes another way
                     // The operation's memory is not quiet before the peer has given up the lane.
                     if (job.isStuck() && !closed) {
+                        job.isGiven = false;
                         unfenced.hold(job);
                     } else {
                         unfinished(job);

@@ -43,6 +43,11 @@ final class WorkJob extends DeviceQueues.Job {
     // Of what several links carry; guarded by this.
     private WorkRanges ranges = new WorkRanges();
 
+    /// It was given to queues, and its end has not been taken up. Written by whoever begins it,
+    /// then by whoever takes up its end. Whoever asks holds the connection's lock, and looks at
+    /// `op.copying` first, which is cleared under that.
+    boolean isGiven;
+
     /// Stripes that take part.
     private int underWay;
 
@@ -128,7 +133,7 @@ final class WorkJob extends DeviceQueues.Job {
     /// Hands the operation to the queues.
     void begin() {
         int generation = op.generation;
-        connection.devices.begunInBackground();
+        isGiven = true;
         if (used == 1) {
             stripes[0].post(0, op.length);
         } else {
@@ -273,7 +278,9 @@ final class WorkJob extends DeviceQueues.Job {
 
     /// A range has ended.
     void ended(WorkStripe stripe, WorkQueue.End how, @Nullable String reason) {
-        if (used == 1) {
+        if (used == 1 && how == WorkQueue.End.DONE && !stopped) {
+            endings.done(this); // from here on the slot may have another operation
+        } else if (used == 1) {
             end = how;
             why = reason;
             finish();
@@ -382,6 +389,14 @@ final class WorkJob extends DeviceQueues.Job {
 
     @Override
     void takeUp() {
-        endings.carried(this);
+        boolean taken = false;
+        try {
+            endings.carried(this);
+            taken = true;
+        } finally {
+            if (!taken) {
+                isGiven = false; // whoever ends the connection does not wait for it
+            }
+        }
     }
 }

@@ -169,20 +169,10 @@ final class NicQueue {
         boolean any = false;
         NicWork ended;
         synchronized (this) {
-            QueuePair from = pair;
-            while (state == State.READY && from != null && !flight.isEmpty()) {
-                int n = from.poll(COMPLETIONS, completions);
-                if (n < 0) {
-                    giveUp("ibv_poll_cq failed: " + Errno.describe(n));
-                }
-                look(from); // the device may tell more than a completion
-                for (int i = 0; i < n && state == State.READY; i++) {
-                    take(completions + (long) WorkCompletion.BYTES * i);
-                }
-                any |= n > 0;
-                if (n < COMPLETIONS) {
-                    break;
-                }
+            try {
+                any = takeAll();
+            } catch (Throwable e) {
+                broken(e); // who has ended hears of it here, and not from one who stops other work
             }
             if (any) {
                 pump();
@@ -190,6 +180,26 @@ final class NicQueue {
             ended = agenda.takeEnded();
         }
         NicAgenda.tell(ended);
+        return any;
+    }
+
+    private boolean takeAll() {
+        boolean any = false;
+        QueuePair from = pair;
+        while (state == State.READY && from != null && !flight.isEmpty()) {
+            int n = from.poll(COMPLETIONS, completions);
+            if (n < 0) {
+                giveUp("ibv_poll_cq failed: " + Errno.describe(n));
+            }
+            look(from); // the device may tell more than a completion
+            for (int i = 0; i < n && state == State.READY; i++) {
+                take(completions + (long) WorkCompletion.BYTES * i);
+            }
+            any |= n > 0;
+            if (n < COMPLETIONS) {
+                break;
+            }
+        }
         return any;
     }
 
