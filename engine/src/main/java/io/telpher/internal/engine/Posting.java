@@ -184,8 +184,10 @@ final class Posting {
             }
         }
         if (result == Connection.DONE) {
-            transfer.ended(result, RemoteQuiet.YES, transfer.length, oneSided.path(remote), null);
-            transfer.runActions();
+            if (transfer.ended(
+                    result, RemoteQuiet.YES, transfer.length, oneSided.path(remote), null)) {
+                transfer.runActions();
+            }
         } else {
             String path = oneSided.path(remote);
             endedAtOnce(transfer, result, path, shortFailure(result, transfer, remote, path));
@@ -196,8 +198,9 @@ final class Posting {
     /// Ends a transfer that failed before it became an operation.
     private void endedAtOnce(TransferImpl transfer, int reason, String path, TelpherException why) {
         endings.failedAtOnce(transfer.kind, transfer.length, path, reason, why);
-        boolean ignored = transfer.ended(reason, RemoteQuiet.YES, 0, path, why);
-        transfer.runActions();
+        if (transfer.ended(reason, RemoteQuiet.YES, 0, path, why)) {
+            transfer.runActions();
+        }
     }
 
     /// Why a short copy failed: what ended the connection, if it is over.

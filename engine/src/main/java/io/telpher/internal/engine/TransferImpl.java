@@ -31,13 +31,19 @@ final class TransferImpl implements Transfer {
 
     static {
         try {
-            STATE =
-                    MethodHandles.lookup()
-                            .findVarHandle(TransferImpl.class, "state", TransferState.class);
+            STATE = MethodHandles.lookup().findVarHandle(TransferImpl.class, "state", int.class);
         } catch (ReflectiveOperationException e) {
             throw new ExceptionInInitializerError(e);
         }
     }
+
+    private static final TransferState[] STATES = TransferState.values();
+    private static final int IDLE = TransferState.IDLE.ordinal();
+    private static final int PENDING = TransferState.PENDING.ordinal();
+
+    /// In `state`: somebody wants something done when it ends. Set under the monitor, while it is
+    /// idle or pending; a posting keeps it. Without it a transfer ends without the monitor.
+    private static final int LISTENED = 8;
 
     final ConnectionCore connection;
     final Operation.Kind kind;
@@ -58,16 +64,20 @@ final class TransferImpl implements Transfer {
     /// thread's, and guarded by the connection's lock while there is an operation.
     Gpu.@Nullable Gate gate;
 
-    private volatile TransferState state = TransferState.IDLE;
+    /// Ordinal of the [TransferState], and [#LISTENED]. Written by compare-and-set, by whoever
+    /// posts and whoever ends the posting; under the monitor where that bit is set.
+    private volatile int state = IDLE;
+
     private RemoteQuiet quiet = RemoteQuiet.UNKNOWN;
     private long moved;
     private String path = "";
     private @Nullable TelpherException error;
 
-    /// To be called when the current posting ends.
+    /// To be called when the current posting ends. Guarded by this.
     private @Nullable List<Action> actions;
 
-    /// Of postings that have ended: the next posting may have begun by the time they run.
+    /// Of postings that have ended: the next posting may have begun by the time they run. Guarded
+    /// by this.
     private @Nullable Queue<Due> due;
 
     /// What somebody wants done at the end of a posting, who is told why that failed.
@@ -118,11 +128,13 @@ final class TransferImpl implements Transfer {
 
     /// @param together whether [TransferList] posts more
     void post(boolean together) {
-        TransferState before = state;
-        if (before == TransferState.PENDING
-                || !STATE.compareAndSet(this, before, TransferState.PENDING)) {
-            throw new IllegalStateException("this transfer is pending; wait for its end first");
-        }
+        int before;
+        do {
+            before = state; // once more if somebody has begun to listen
+            if (standing(before) == PENDING) {
+                throw new IllegalStateException("this transfer is pending; wait for its end first");
+            }
+        } while (!STATE.compareAndSet(this, before, PENDING | (before & LISTENED)));
         quiet = RemoteQuiet.UNKNOWN;
         moved = 0;
         error = null;
@@ -142,26 +154,39 @@ final class TransferImpl implements Transfer {
         moved = bytes;
         path = usedPath;
         error = why;
-        List<Action> ending;
         Gpu.Gate passed = gate;
         gate = null; // before the state: from there on it may be posted again
-        synchronized (this) {
-            ending = actions;
-            actions = null;
-            if (ending != null) {
-                Queue<Due> queue = due;
-                if (queue == null) {
-                    queue = new ArrayDeque<>(2);
-                    due = queue;
-                }
-                queue.add(new Due(ending, why));
-            }
-            state = Failures.state(reason);
+        int end = Failures.state(reason).ordinal();
+        boolean listened = !STATE.compareAndSet(this, PENDING, end);
+        if (listened) {
+            endListened(end, why);
         }
         if (passed != null) {
             passed.open();
         }
-        return ending != null;
+        return listened;
+    }
+
+    private synchronized void endListened(int end, @Nullable TelpherException why) {
+        List<Action> ending = actions;
+        actions = null;
+        if (ending != null) {
+            Queue<Due> queue = due;
+            if (queue == null) {
+                queue = new ArrayDeque<>(2);
+                due = queue;
+            }
+            queue.add(new Due(ending, why));
+        }
+        state = end;
+    }
+
+    private static int standing(int state) {
+        return state & ~LISTENED;
+    }
+
+    private boolean hasEnded() {
+        return standing(state) > PENDING;
     }
 
     /// Lets the caller's stream go on before the end.
@@ -201,30 +226,28 @@ final class TransferImpl implements Transfer {
 
     @Override
     public TransferState poll() {
-        TransferState now = state;
-        if (now == TransferState.PENDING) {
+        if (standing(state) == PENDING) {
             connection.poll();
-            now = state;
         }
-        return now;
+        return state();
     }
 
     @Override
     public TransferState state() {
-        return state;
+        return STATES[standing(state)];
     }
 
     @Override
     public RemoteQuiet remoteQuiet() {
-        return state.isTerminal() ? quiet : RemoteQuiet.UNKNOWN;
+        return hasEnded() ? quiet : RemoteQuiet.UNKNOWN;
     }
 
     @Override
     public void await() {
-        if (state == TransferState.IDLE) {
+        if (standing(state) == IDLE) {
             throw new IllegalStateException("this transfer was not posted");
         }
-        connection.waiters.waitFor(() -> state.isTerminal(), Long.MAX_VALUE);
+        connection.waiters.waitFor(this::hasEnded, Long.MAX_VALUE);
         TelpherException why = error;
         if (why != null) {
             throw why;
@@ -233,10 +256,10 @@ final class TransferImpl implements Transfer {
 
     @Override
     public boolean await(Duration atMost) {
-        if (state == TransferState.IDLE) {
+        if (standing(state) == IDLE) {
             throw new IllegalStateException("this transfer was not posted");
         }
-        return connection.waiters.waitFor(() -> state.isTerminal(), atMost.toNanos());
+        return connection.waiters.waitFor(this::hasEnded, atMost.toNanos());
     }
 
     @Override
@@ -261,7 +284,7 @@ final class TransferImpl implements Transfer {
     private void atEnd(Action action) {
         TelpherException why;
         synchronized (this) {
-            if (!state.isTerminal()) {
+            if (listen()) {
                 List<Action> list = actions;
                 if (list == null) {
                     list = new ArrayList<>(2);
@@ -275,24 +298,38 @@ final class TransferImpl implements Transfer {
         action.run(this, why);
     }
 
+    /// Under the monitor, which whoever ends the posting takes from here on.
+    ///
+    /// @return false when it has ended
+    private boolean listen() {
+        int now;
+        do {
+            now = state;
+            if (standing(now) > PENDING) {
+                return false;
+            }
+        } while (!STATE.compareAndSet(this, now, now | LISTENED)); // unless it is posted, or ends
+        return true;
+    }
+
     @Override
     public boolean cancel() {
-        return state == TransferState.PENDING && connection.posting.cancel(this);
+        return standing(state) == PENDING && connection.posting.cancel(this);
     }
 
     @Override
     public long bytesMoved() {
-        return state.isTerminal() ? moved : 0;
+        return hasEnded() ? moved : 0;
     }
 
     @Override
     public String path() {
-        return state.isTerminal() ? path : connection.posting.pathOf(this);
+        return hasEnded() ? path : connection.posting.pathOf(this);
     }
 
     @Override
     public @Nullable TelpherException error() {
-        return state.isTerminal() ? error : null;
+        return hasEnded() ? error : null;
     }
 
     /// What it is, for messages.
@@ -302,6 +339,6 @@ final class TransferImpl implements Transfer {
 
     @Override
     public String toString() {
-        return "Transfer[" + describe() + ", " + state + "]";
+        return "Transfer[" + describe() + ", " + state() + "]";
     }
 }
