@@ -20,7 +20,8 @@ final class DeviceJob extends DeviceQueues.Job {
     /// What the queue tells of the end of each step.
     final CopyQueue.Job step = this::stepEnded;
 
-    /// Steps that have not ended, and one more as long as others may be added.
+    /// Steps that have not ended, and one more as long as others may be added. With the first step
+    /// nobody else knows of the job yet, and the queue publishes what was written before.
     private final AtomicInteger open = new AtomicInteger();
 
     /// Why a step failed, or null.
@@ -55,17 +56,20 @@ final class DeviceJob extends DeviceQueues.Job {
     void begin() {
         bytes = 0;
         through = null;
-        stepFailure = null;
-        open.set(1);
+        if (stepFailure != null) { // a volatile write is a fence
+            stepFailure = null;
+        }
     }
 
     /// A step is about to be given to the queue.
     void add(long stepBytes) {
         if (bytes == 0) {
             queues.begun();
+            open.setPlain(2);
+        } else {
+            open.incrementAndGet();
         }
         bytes += stepBytes;
-        open.incrementAndGet();
     }
 
     /// @return whether no step has failed so far

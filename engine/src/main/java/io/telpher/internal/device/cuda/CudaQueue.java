@@ -73,7 +73,8 @@ final class CudaQueue implements CopyQueue {
     private boolean forAgent;
     private boolean together;
 
-    /// Jobs that came, and those whose owners were told.
+    /// Jobs that came, by whoever holds the lock, and those whose owners were told, by whoever
+    /// polls: each has one writer at a time.
     private final AtomicLong added = new AtomicLong();
 
     private final AtomicLong told = new AtomicLong();
@@ -280,7 +281,7 @@ final class CudaQueue implements CopyQueue {
         try {
             String reason = broken != null ? broken : failure;
             Launch gathering = current.gathering();
-            added.incrementAndGet();
+            added.setRelease(added.getPlain() + 1);
             if (agent != null
                     && forAgent
                     && reason == null
@@ -348,7 +349,7 @@ final class CudaQueue implements CopyQueue {
                     + engines.poll()
                     + hostEngines.poll();
         } finally {
-            polling.set(false);
+            polling.setRelease(false); // who found it taken left nothing to this
         }
     }
 
@@ -362,11 +363,9 @@ final class CudaQueue implements CopyQueue {
             // Read first: if the stream is empty afterwards, a flag that was asked for before this
             // has been raised, and one that was not is not needed.
             boolean unflagged = launch.unflagged;
-            long now = System.nanoTime();
-            if (!unflagged && now - launch.askedAt < ASK_NANOS) {
+            if (!unflagged && !isDue(launch)) {
                 return false;
             }
-            launch.askedAt = now;
             boolean issuing = launch.issuing;
             int result = issuing || launch.straggler == 0 ? 0 : query(launch.straggler);
             if (result == 0) {
@@ -390,6 +389,17 @@ final class CudaQueue implements CopyQueue {
         launch.failAll(lost);
         launch.over = true;
         return true;
+    }
+
+    /// Whether the stream of a launch that has a flag is to be asked. By the thread that polls.
+    private static boolean isDue(Launch launch) {
+        long now = System.nanoTime() | 1;
+        long before = launch.askedAt;
+        boolean due = before != 0 && now - before >= ASK_NANOS;
+        if (due || before == 0) {
+            launch.askedAt = now;
+        }
+        return due;
     }
 
     /// Whether the device still lives, by one of its streams.
@@ -458,7 +468,7 @@ final class CudaQueue implements CopyQueue {
 
     /// By the thread that polls.
     void told(int jobs) {
-        told.addAndGet(jobs);
+        told.setRelease(told.getPlain() + jobs);
     }
 
     // ---- failures

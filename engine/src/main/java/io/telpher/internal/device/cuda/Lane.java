@@ -2,7 +2,6 @@ package io.telpher.internal.device.cuda;
 
 import io.telpher.TelpherException;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
 
 /// Launches of one kind. What is added while `window` of them are under way is gathered and goes
@@ -26,8 +25,8 @@ abstract class Lane {
     /// Launches that went out and whose jobs were not told yet. Changed under the lock.
     private final AtomicInteger flying = new AtomicInteger();
 
-    /// For tests: how many ever went out.
-    private final AtomicLong launched = new AtomicLong();
+    /// For tests, which look when nothing is under way: how many ever went out.
+    private long launched;
 
     /// @param pool has the tables of the launches
     /// @param streams on which the launches run in turn
@@ -53,7 +52,7 @@ abstract class Lane {
         Launch found = gathering;
         if (found == null) {
             found = free();
-            found.state = Launch.GATHERING;
+            found.state(Launch.GATHERING);
             gathering = found;
         }
         return found;
@@ -61,7 +60,7 @@ abstract class Lane {
 
     private Launch free() {
         for (Launch launch : launches) {
-            if (launch.state == Launch.FREE) {
+            if (launch.state() == Launch.FREE) {
                 return launch;
             }
         }
@@ -99,7 +98,9 @@ abstract class Lane {
 
     /// Holds nothing any longer.
     void letGo() {
-        heldSince = 0;
+        if (heldSince != 0) { // a volatile write is a fence
+            heldSince = 0;
+        }
         letOut();
     }
 
@@ -112,15 +113,13 @@ abstract class Lane {
         if (flying.get() >= window && next.bytes() < queue.tuning().gatherBytes()) {
             int underWay = 0;
             for (Launch launch : launches) {
-                underWay += launch.state == Launch.FLYING && !launch.isOver() ? 1 : 0;
+                underWay += launch.state() == Launch.FLYING && !launch.isOver() ? 1 : 0;
             }
             if (underWay >= window) {
                 return;
             }
         }
         gathering = null;
-        next.launchedAt = System.nanoTime();
-        next.askedAt = next.launchedAt;
         next.nextSequence();
         String broken = queue.lost();
         if (broken != null) {
@@ -131,9 +130,9 @@ abstract class Lane {
         } else {
             issueHere(next);
         }
-        flying.incrementAndGet();
-        launched.incrementAndGet();
-        next.state = Launch.FLYING;
+        flying.setRelease(flying.getPlain() + 1);
+        launched++;
+        next.state(Launch.FLYING);
     }
 
     /// Without the context nothing is under way, and the jobs have to hear of it.
@@ -170,15 +169,15 @@ abstract class Lane {
         }
         int ended = 0;
         for (Launch launch : launches) {
-            if (launch.state != Launch.FLYING || !queue.isOver(launch)) {
+            if (launch.state() != Launch.FLYING || !queue.isOver(launch)) {
                 continue;
             }
             if (!queue.tryLock()) {
                 return ended;
             }
             try {
-                launch.state = Launch.ENDING;
-                flying.decrementAndGet();
+                launch.state(Launch.ENDING);
+                flying.setRelease(flying.getPlain() - 1);
                 forget(launch);
                 if (!isHeld()) {
                     letOut();
@@ -192,7 +191,7 @@ abstract class Lane {
             } finally {
                 queue.told(launch.jobs());
                 launch.clear();
-                launch.state = Launch.FREE;
+                launch.state(Launch.FREE);
             }
         }
         return ended;
@@ -204,6 +203,6 @@ abstract class Lane {
     }
 
     long launched() {
-        return launched.get();
+        return launched;
     }
 }

@@ -8,6 +8,7 @@ import io.telpher.internal.ffi.cuda.KernelArguments;
 import io.telpher.internal.memory.Raw;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
@@ -53,6 +54,15 @@ final class Launch {
     private static final long FIRST_BYTES = 8192;
 
     static final VarHandle LONG = JAVA_LONG.varHandle();
+    private static final VarHandle STATE;
+
+    static {
+        try {
+            STATE = MethodHandles.lookup().findVarHandle(Launch.class, "state", int.class);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
+    }
 
     private final PinnedPool pool;
 
@@ -70,7 +80,7 @@ final class Launch {
     private PinnedPool.@Nullable Block index;
     private PinnedPool.@Nullable Block manyUpdates;
 
-    volatile int state = FREE;
+    private volatile int state = FREE;
     private int pieces;
     private long bytes;
     private long work;
@@ -88,7 +98,8 @@ final class Launch {
     /// Values of the flag; never the same twice.
     private long sequence;
 
-    long launchedAt;
+    /// When its stream was asked last, or it was first looked at; 0 before. Of the thread that
+    /// polls.
     long askedAt;
 
     /// Whether its lane has not given all of it to the driver yet.
@@ -113,6 +124,15 @@ final class Launch {
         this.arrived = arrived;
         this.stream = stream;
         this.table = pool.take(FIRST_BYTES);
+    }
+
+    int state() {
+        return state;
+    }
+
+    /// Goes on to a state, with all that was written before: one thread at a time may.
+    void state(int next) {
+        STATE.setRelease(this, next);
     }
 
     int pieces() {
@@ -435,10 +455,19 @@ final class Launch {
         updates = 0;
         adds = 0;
         jobs = 0;
-        issuing = false;
         started = false;
-        unflagged = false;
-        straggler = 0;
-        over = false;
+        askedAt = 0;
+        if (issuing) { // a volatile write is a fence
+            issuing = false;
+        }
+        if (unflagged) {
+            unflagged = false;
+        }
+        if (straggler != 0) {
+            straggler = 0;
+        }
+        if (over) {
+            over = false;
+        }
     }
 }
