@@ -20,7 +20,7 @@ class JcstressIT {
     private static final int MILLIS = Integer.getInteger("telpher.stress.millis", 1000);
 
     /// How many classes there are: one that is not found is not run either.
-    private static final int TESTS = 7;
+    private static final int TESTS = 9;
 
     @TempDir Path folder;
 

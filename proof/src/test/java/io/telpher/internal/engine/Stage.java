@@ -1,6 +1,8 @@
 package io.telpher.internal.engine;
 
 import io.telpher.EndpointOptions;
+import io.telpher.Transfer;
+import io.telpher.TransferOptions;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.locks.LockSupport;
@@ -24,6 +26,34 @@ final class Stage extends NativePlatform {
 
     static ConnectionCore connection() {
         return new ConnectionCore(ENDPOINT, 1, ENDPOINT.address());
+    }
+
+    /// A receive of nothing, which is pending; its connection has no lanes.
+    static Transfer receive(ConnectionCore connection) {
+        Transfer receive =
+                new TransferImpl(
+                        connection,
+                        Operation.Kind.RECEIVE,
+                        TransferOptions.DEFAULTS,
+                        1,
+                        null,
+                        0,
+                        null,
+                        null,
+                        null,
+                        0);
+        receive.post();
+        return receive;
+    }
+
+    /// Ends a connection's only operation.
+    static void end(ConnectionCore connection, int reason) {
+        connection.lock.lock();
+        try {
+            connection.endings.finish(connection.table.at(0), reason);
+        } finally {
+            connection.lock.unlock();
+        }
     }
 
     @Override
