@@ -117,7 +117,12 @@ public interface Window extends AutoCloseable {
     }
 
     /// Ends what [#join] announced.
-    default void leave() {}
+    ///
+    /// @return false when the owner has closed the region meanwhile: what was copied may be in
+    ///     memory that nobody has any more
+    default boolean leave() {
+        return true;
+    }
 
     /// Ends this window: unmaps it.
     @Override

@@ -408,7 +408,7 @@ final class DeviceCopies {
         if (joined < 0) {
             return joined == Window.BUSY ? Direct.NO_WINDOW : Direct.reason(joined);
         }
-        window.leave();
+        boolean unused = window.leave();
         int checked =
                 window.check(memory.offset() + op.remoteOffset, 0, op.kind != Operation.Kind.READ);
         return checked < 0 ? Direct.reason(checked) : Connection.DONE;

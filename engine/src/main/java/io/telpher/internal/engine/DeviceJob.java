@@ -42,6 +42,9 @@ final class DeviceJob extends DeviceQueues.Job {
     /// What copies it.
     @Nullable CopyQueue queue;
 
+    /// Whether an owner had closed its region before the last copy had ended.
+    boolean touchedClosed;
+
     /// The GPU that carries it between two others, or null.
     @Nullable Device through;
 
@@ -56,6 +59,7 @@ final class DeviceJob extends DeviceQueues.Job {
     void begin() {
         bytes = 0;
         through = null;
+        touchedClosed = false;
         if (stepFailure != null) { // a volatile write is a fence
             stepFailure = null;
         }
@@ -105,7 +109,7 @@ final class DeviceJob extends DeviceQueues.Job {
     @Override
     void leave() {
         for (Window window : joined) {
-            window.leave();
+            touchedClosed |= !window.leave();
         }
         joined.clear();
         walk.clear();

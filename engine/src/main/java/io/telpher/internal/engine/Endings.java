@@ -78,7 +78,9 @@ final class Endings {
     }
 
     /// Ends an operation that nothing touches any more.
-    void finish(Operation op, int reason) {
+    ///
+    /// @return false when it was ending already, or ends with the connection instead
+    boolean finish(Operation op, int reason) {
         assert lock.isMine();
         TelpherException over = connection.failure();
         if (over != null && op.isPending()) {
@@ -86,14 +88,16 @@ final class Endings {
             op.error = over;
             boolean first = revoke(op, Failures.reason(over), "");
             assert first;
-            return;
+            return false;
         }
-        if (op.advance(Operation.PENDING, Operation.ENDED)) {
-            keepSenderOut(op);
-            op.reason = reason;
-            op.quiet = RemoteQuiet.YES;
-            ended(op);
+        if (!op.advance(Operation.PENDING, Operation.ENDED)) {
+            return false;
         }
+        keepSenderOut(op);
+        op.reason = reason;
+        op.quiet = RemoteQuiet.YES;
+        ended(op);
+        return true;
     }
 
     /// Begins the end of an operation with a cause; the first cause wins.

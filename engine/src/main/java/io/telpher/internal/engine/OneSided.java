@@ -211,6 +211,9 @@ final class OneSided {
         Device through = job.through;
         Direct windows = links.current();
         int result = failure == null ? Connection.DONE : Connection.FAILED;
+        if (failure == null && job.touchedClosed) {
+            result = Connection.STALE;
+        }
         if (job.isLost()) {
             mayGoOn(op);
         }
@@ -224,7 +227,7 @@ final class OneSided {
         }
         if (failure == null) {
             op.copied += job.bytes;
-            if (op.copied < op.length && windows != null) {
+            if (result == Connection.DONE && op.copied < op.length && windows != null) {
                 boolean goesOn = op.goOn() && !connection.isOver();
                 result = goesOn ? runPart(windows, op) : Connection.TIMED_OUT;
             }

@@ -82,6 +82,7 @@ final class Posting {
             boolean entered = Endings.enter(transfer.region, transfer.localPieces);
             boolean viaWindow = false;
             LaneState claimed = null;
+            boolean listened = false;
             Operation op;
             lock.lock();
             try {
@@ -98,7 +99,7 @@ final class Posting {
                         }
                         TelpherException why = new TelpherException.Unsupported(String.valueOf(e));
                         endings.failed(transfer.kind, transfer.length, "", Connection.FAILED, why);
-                        boolean ignored =
+                        listened =
                                 transfer.ended(Connection.FAILED, RemoteQuiet.YES, 0, "", why);
                         throw e;
                     }
@@ -112,6 +113,9 @@ final class Posting {
                 }
             } finally {
                 lock.unlock();
+                if (listened) {
+                    transfer.runActions();
+                }
             }
             if (op != null) {
                 goOn(op, viaWindow, claimed);
@@ -184,10 +188,14 @@ final class Posting {
             }
         }
         if (result == Connection.DONE) {
-            if (transfer.ended(
-                    result, RemoteQuiet.YES, transfer.length, oneSided.path(remote), null)) {
-                transfer.runActions();
-            }
+            tell(
+                    transfer,
+                    transfer.ended(
+                            result,
+                            RemoteQuiet.YES,
+                            transfer.length,
+                            oneSided.path(remote),
+                            null));
         } else {
             String path = oneSided.path(remote);
             endedAtOnce(transfer, result, path, shortFailure(result, transfer, remote, path));
@@ -198,9 +206,15 @@ final class Posting {
     /// Ends a transfer that failed before it became an operation.
     private void endedAtOnce(TransferImpl transfer, int reason, String path, TelpherException why) {
         endings.failedAtOnce(transfer.kind, transfer.length, path, reason, why);
-        if (transfer.ended(reason, RemoteQuiet.YES, 0, path, why)) {
+        tell(transfer, transfer.ended(reason, RemoteQuiet.YES, 0, path, why));
+    }
+
+    /// It has ended without an operation: another thread may have been waiting since it was posted.
+    private void tell(TransferImpl transfer, boolean listened) {
+        if (listened) {
             transfer.runActions();
         }
+        connection.waiters.wake();
     }
 
     /// Why a short copy failed: what ended the connection, if it is over.

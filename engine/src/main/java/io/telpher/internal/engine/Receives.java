@@ -98,8 +98,7 @@ final class Receives {
             return Connection.CANCELLED;
         }
         op.received = length;
-        connection.endings.finish(op, Connection.DONE);
-        return 0;
+        return connection.endings.finish(op, Connection.DONE) ? 0 : Connection.CANCELLED;
     }
 
     private void truncated(Operation op, long sent, long sendToken, boolean tell) {

@@ -227,7 +227,6 @@ final class Reports {
             return false;
         }
         op.received = Math.clamp(length, 0, op.length);
-        endings.finish(op, Connection.DONE);
-        return true;
+        return endings.finish(op, Connection.DONE);
     }
 }

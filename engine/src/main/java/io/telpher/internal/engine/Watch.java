@@ -104,6 +104,9 @@ final class Watch {
         if (connection.devices.isPolled() || connection.streams.isFilled()) {
             return false; // no event tells of what GPUs do
         }
+        if (connection.endings.hasWork()) {
+            return false; // told by a thread that takes no turns
+        }
         for (LaneState s : connection.lanes.all()) {
             if (s.dead) {
                 continue;

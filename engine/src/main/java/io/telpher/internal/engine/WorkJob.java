@@ -76,6 +76,7 @@ final class WorkJob extends DeviceQueues.Job {
         end = WorkQueue.End.DONE;
         direct = stripes[0].direct;
         why = null;
+        isGiven = false;
         if (stopped || cutOff) { // a volatile write is a fence
             stopped = false;
             cutOff = false;
@@ -345,6 +346,7 @@ final class WorkJob extends DeviceQueues.Job {
 
     /// After [#stop]: cuts off what has not completed.
     void abort() {
+        stopped = true; // also where it comes first: whoever calls may hold the lock
         cutOff = true;
         for (WorkStripe each : stripes) {
             each.abort();

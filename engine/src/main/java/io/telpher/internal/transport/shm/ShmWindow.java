@@ -137,11 +137,13 @@ abstract sealed class ShmWindow implements Window permits DirectWindow, CmaWindo
     }
 
     @Override
-    public final void leave() {
+    public final boolean leave() {
         synchronized (joining) {
+            boolean open = isOpen();
             if (--joined == 0) {
                 HazardPage.exit(hazards, joinTicket);
             }
+            return open;
         }
     }
 

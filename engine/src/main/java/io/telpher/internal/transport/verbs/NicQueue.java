@@ -167,19 +167,24 @@ final class NicQueue {
             return false;
         }
         boolean any = false;
-        NicWork ended;
-        synchronized (this) {
-            try {
-                any = takeAll();
-            } catch (Throwable e) {
-                broken(e); // who has ended hears of it here, and not from one who stops other work
+        NicWork ended = null;
+        try {
+            synchronized (this) {
+                try {
+                    any = takeAll();
+                } catch (Throwable e) {
+                    broken(e);
+                } finally {
+                    if (any) {
+                        pump();
+                    }
+                    ended = agenda.takeEnded();
+                }
             }
-            if (any) {
-                pump();
-            }
-            ended = agenda.takeEnded();
+        } finally {
+            // Who has ended hears of it here, and not from one who stops other work.
+            NicAgenda.tell(ended);
         }
-        NicAgenda.tell(ended);
         return any;
     }
 

@@ -130,6 +130,22 @@ class ShmWindowsTest {
         writeOnly.exit(ticket);
     }
 
+    /// As of a GPU whose copies stood in its queue for longer than the owner waits.
+    @Test
+    void whoCopiesInTheBackgroundLearnsThatTheRegionWasClosed() throws Exception {
+        link("mapped");
+        ShmHarness.Region region = region(Access.READ_WRITE);
+        Window window = open(region);
+        assertThat(window.join()).isZero();
+        assertThat(window.leave()).as("open").isTrue();
+        assertThat(window.join()).isZero();
+        assertThat(window.join()).isZero();
+        assertThat(owner.revoke(region, Duration.ofMillis(1))).isNull();
+        assertThat(window.leave()).as("open, the first").isFalse();
+        assertThat(window.leave()).as("open, the last").isFalse();
+        assertThat(window.join()).isEqualTo(Window.STALE);
+    }
+
     @ParameterizedTest
     @ValueSource(strings = {"self", "mapped"})
     void raisesCounters(String path) throws Exception {
