@@ -18,6 +18,7 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -38,6 +39,9 @@ final class Stand implements AutoCloseable {
     private static final Duration PATIENCE = Duration.ofSeconds(60);
 
     private static final int TRIES = 3;
+
+    /// How long a peer may take to say where its memory is.
+    private static final Duration SLOWEST = Duration.ofSeconds(5);
 
     /// How long a GPU's way may take to be tried and prepared before the first row.
     private static final Duration PREPARING = Duration.ofSeconds(30);
@@ -206,16 +210,17 @@ final class Stand implements AutoCloseable {
 
     /// Tries whether one-sided operations go the way that is to be measured: what cannot go there
     /// goes by messages, and would be measured under its name. A peer that is slow to say where its
-    /// memory is has the first ones go so, too.
+    /// memory is, on a busy host for seconds, has the first ones go so, too.
     private void tryOut(Neighbour peer, Op op) {
         String path = "";
-        for (int left = TRIES; left > 0 && stage.fits(op); left--) {
+        for (long pause = 10; pause < SLOWEST.toMillis() && stage.fits(op); pause *= 2) {
             Transfer transfer = eightBytes(peer, op);
             transfer.await();
             path = transfer.path();
             if (path.equals(stage.path())) {
                 return;
             }
+            LockSupport.parkNanos(Duration.ofMillis(pause).toNanos());
         }
         if (stage.fits(op)) {
             throw new BenchFailure(

@@ -214,15 +214,24 @@ class RankTest {
         List<Integer> found = new ArrayList<>();
         try (DirectoryStream<Path> threads = Files.newDirectoryStream(Path.of("/proc/self/task"))) {
             for (Path thread : threads) {
-                if (Files.readString(thread.resolve("comm")).strip().equals(name)) {
+                String status = status(thread);
+                if (status.startsWith("Name:\t" + name + "\n")) {
                     String list =
-                            Files.readString(thread.resolve("status"))
-                                    .replaceAll("(?s).*Cpus_allowed_list:\\s*(\\S+).*", "$1");
+                            status.replaceAll("(?s).*Cpus_allowed_list:\\s*(\\S+).*", "$1");
                     found.add(Cores.parseList(list).size());
                 }
             }
         }
         return found;
+    }
+
+    /// @return what the kernel says of a thread, nothing of one that has ended
+    private static String status(Path thread) {
+        try {
+            return Files.readString(thread.resolve("status"));
+        } catch (IOException e) {
+            return "";
+        }
     }
 
     @Test

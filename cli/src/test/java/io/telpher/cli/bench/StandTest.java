@@ -58,10 +58,9 @@ class StandTest {
     })
     void writesAndReadsOfEitherMemoryGoTheWayThatTheyAreMeasuredUnder(String path, String memory) {
         assertThat(connect(path, memory, 0, List.of()).paths())
-                .filteredOn(used -> used.transfersDone() > 0)
+                .filteredOn(used -> used.name().equals(path))
                 .singleElement()
-                .satisfies(used -> assertThat(used.name()).isEqualTo(path))
-                .satisfies(used -> assertThat(used.transfersDone()).isEqualTo(2));
+                .satisfies(used -> assertThat(used.transfersDone()).isGreaterThanOrEqualTo(2));
     }
 
     @ParameterizedTest
