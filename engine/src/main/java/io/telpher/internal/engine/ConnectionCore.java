@@ -6,6 +6,7 @@ import io.telpher.Device;
 import io.telpher.EndpointAddress;
 import io.telpher.TelpherException;
 import io.telpher.TransferFailures;
+import io.telpher.internal.wire.AddressCodec;
 import io.telpher.spi.Link;
 import io.telpher.spi.Windows;
 import java.lang.foreign.Arena;
@@ -72,7 +73,10 @@ final class ConnectionCore {
 
     private final Progress progress;
     private final long spinNanos;
-    private final EndpointAddress peer;
+    private final AddressCodec.Address peer;
+
+    /// Made when somebody asks for it.
+    private volatile @Nullable EndpointAddress peerAddress;
 
     /// For [#explain()]; guarded by the lock.
     private final List<String> notesOnPaths = new ArrayList<>();
@@ -101,7 +105,7 @@ final class ConnectionCore {
     /// What the progress thread knows of this connection; its own.
     final Watch watch;
 
-    ConnectionCore(EndpointImpl endpoint, long id, EndpointAddress peer) {
+    ConnectionCore(EndpointImpl endpoint, long id, AddressCodec.Address peer) {
         this.platform = endpoint.platform();
         this.lock = new SpinLock(platform);
         this.table = new OperationTable(platform);
@@ -146,7 +150,16 @@ final class ConnectionCore {
     }
 
     EndpointAddress peerAddress() {
-        return peer;
+        EndpointAddress address = peerAddress;
+        if (address == null) {
+            address = EndpointAddress.ofBytes(AddressCodec.encode(peer));
+            peerAddress = address;
+        }
+        return address;
+    }
+
+    long peerIncarnation() {
+        return peer.incarnation();
     }
 
     String peerText() {

@@ -90,9 +90,10 @@ final class Connector {
             if (connection != null) {
                 for (Transports.Opened other : left) {
                     connection.note(
-                            "%s: not tried, %s works and comes first"
-                                    .formatted(
-                                            other.transport().name(), opened.transport().name()));
+                            other.transport().name()
+                                    + ": not tried, "
+                                    + opened.transport().name()
+                                    + " works and comes first");
                 }
                 endpoint.transports().unavailable().forEach(connection::note);
                 return connection;
@@ -246,9 +247,7 @@ final class Connector {
     ///
     /// @param peers the capabilities that the peer has named
     ConnectionCore create(long id, AddressCodec.Address peer, long peers, Link link, Role role) {
-        ConnectionCore connection =
-                new ConnectionCore(
-                        endpoint, id, EndpointAddress.ofBytes(AddressCodec.encode(peer)));
+        ConnectionCore connection = new ConnectionCore(endpoint, id, peer);
         if (Capabilities.forget(Capabilities.of(endpoint.options()), peers)) {
             connection.matcher.tags.mayForget(role == Role.INITIATOR);
         }

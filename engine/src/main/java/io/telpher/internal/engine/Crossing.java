@@ -80,7 +80,7 @@ final class Crossing {
 
     private @Nullable ConnectionCore takeAccepted(long peer) {
         for (ConnectionCore waiting : endpoint.acceptQueue()) {
-            if (waiting.peerAddress().incarnation() == peer
+            if (waiting.peerIncarnation() == peer
                     && !waiting.isOver()
                     && endpoint.acceptQueue().remove(waiting)) {
                 return waiting;

@@ -105,7 +105,7 @@ final class Dialler {
                         peer.incarnation(),
                         Capabilities.of(endpoint.options())),
                 peer.secret(),
-                ownAddress(),
+                endpoint.introduction(),
                 endpoint.platform().random(),
                 deadline.or(HANDSHAKE));
     }
@@ -132,10 +132,5 @@ final class Dialler {
         return Capabilities.check(Capabilities.of(endpoint.options()), peers)
                 ? new Link(new CheckedLane(link.lane()), link.windows(), link.noWindows())
                 : link;
-    }
-
-    /// What peers are told of this endpoint: everything but its secret.
-    byte[] ownAddress() {
-        return AddressCodec.encode(new AddressCodec.Address(new byte[0], endpoint.self()));
     }
 }

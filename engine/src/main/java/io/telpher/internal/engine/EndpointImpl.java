@@ -56,6 +56,10 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     private final Directory directory = new Directory();
     private final HostIdentity host;
     private final EndpointAddress address;
+
+    /// What [#introduction] says once all transports are open.
+    private volatile byte @Nullable [] introduction;
+
     private volatile boolean closed;
 
     /// Who closes, or has, and whether that is over.
@@ -110,6 +114,7 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
         this.address =
                 EndpointAddress.ofBytes(
                         AddressCodec.encode(new AddressCodec.Address(secret, self())));
+        this.introduction = introduce();
         if (options.metrics()) {
             progress.observe(this);
         }
@@ -117,6 +122,17 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
 
     PeerAddress self() {
         return new PeerAddress(incarnation, host, transports.locators());
+    }
+
+    /// What peers are told of this endpoint: everything but its secret. Read only; who comes while
+    /// transports are still being opened hears of those that are.
+    byte[] introduction() {
+        byte[] whole = introduction;
+        return whole != null ? whole : introduce();
+    }
+
+    private byte[] introduce() {
+        return AddressCodec.encode(new AddressCodec.Address(new byte[0], self()));
     }
 
     // --- what the parts share -------------------------------------------------------------------

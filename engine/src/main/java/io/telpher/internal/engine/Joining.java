@@ -43,9 +43,7 @@ final class Joining {
                 new AddressCodec.Address(
                         peer.secret(),
                         new PeerAddress(
-                                connection.peerAddress().incarnation(),
-                                peer.peer().host(),
-                                peer.locators()));
+                                connection.peerIncarnation(), peer.peer().host(), peer.locators()));
         AtomicInteger nextLane = new AtomicInteger(1);
         connection.rejoinBy(new Rejoining(endpoint, this, connection, target, first, nextLane));
         int sockets = endpoint.options().maxSockets() - 1;

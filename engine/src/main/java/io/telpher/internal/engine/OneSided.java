@@ -47,7 +47,7 @@ final class OneSided {
         this.outbound = connection.outbound;
         this.sends = connection.matcher.sends;
         this.endings = connection.endings;
-        this.peer = connection.peerAddress().incarnation();
+        this.peer = connection.peerIncarnation();
         this.stores = new OperationQueue(connection.table);
         this.queued = new QueuedEndings(connection, this);
     }

@@ -371,6 +371,6 @@ final class Posting {
     }
 
     private boolean isForeign(RemoteMemory memory) {
-        return memory.incarnation() != connection.peerAddress().incarnation();
+        return memory.incarnation() != connection.peerIncarnation();
     }
 }

@@ -110,12 +110,12 @@ final class Reception {
                         deadline);
         Handshake.Hello hello = who.hello;
         if (hello.to() != 0 && hello.to() != endpoint.incarnation()) {
-            who.answer(Handshake.Status.OTHER_INCARNATION, dialler.ownAddress(), deadline);
+            who.answer(Handshake.Status.OTHER_INCARNATION, endpoint.introduction(), deadline);
             channel.close();
             return;
         }
         if (endpoint.isClosed()) {
-            who.answer(Handshake.Status.CLOSING, dialler.ownAddress(), deadline);
+            who.answer(Handshake.Status.CLOSING, endpoint.introduction(), deadline);
             channel.close();
             return;
         }
@@ -130,13 +130,13 @@ final class Reception {
             TransportEndpoint from, Channel channel, Handshake.Accepted who, Deadline deadline) {
         ConnectionCore connection = awaitConnection(who.hello.connection(), deadline);
         if (connection == null
-                || connection.peerAddress().incarnation() != who.hello.from()
+                || connection.peerIncarnation() != who.hello.from()
                 || connection.lane(who.hello.lane()) != null) {
-            who.answer(Handshake.Status.UNKNOWN_CONNECTION, dialler.ownAddress(), deadline);
+            who.answer(Handshake.Status.UNKNOWN_CONNECTION, endpoint.introduction(), deadline);
             channel.close();
             return;
         }
-        who.answer(Handshake.Status.OK, dialler.ownAddress(), deadline);
+        who.answer(Handshake.Status.OK, endpoint.introduction(), deadline);
         boolean unused =
                 connection.add(
                         dialler.checked(
@@ -162,12 +162,12 @@ final class Reception {
             TransportEndpoint from, Channel channel, Handshake.Accepted who, Deadline deadline) {
         Crossing.Arrival arrival = crossing.begin(who.hello.from());
         if (arrival == null) {
-            who.answer(Handshake.Status.YIELD, dialler.ownAddress(), deadline);
+            who.answer(Handshake.Status.YIELD, endpoint.introduction(), deadline);
             channel.close();
             return;
         }
         try {
-            who.answer(Handshake.Status.OK, dialler.ownAddress(), deadline);
+            who.answer(Handshake.Status.OK, endpoint.introduction(), deadline);
             who.awaitGo(deadline);
             Link link =
                     dialler.checked(

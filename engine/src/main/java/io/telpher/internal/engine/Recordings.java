@@ -60,7 +60,7 @@ final class Recordings {
         void about(ConnectionCore core) {
             endpoint = hex(core.endpoint().incarnation());
             connection = hex(core.id());
-            peer = hex(core.peerAddress().incarnation());
+            peer = hex(core.peerIncarnation());
         }
     }
 

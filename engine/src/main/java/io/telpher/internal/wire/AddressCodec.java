@@ -23,6 +23,12 @@ public final class AddressCodec {
     private static final int VERSION = 1;
     private static final int MAX_BYTES = 60_000;
 
+    /// Up to the count of locators, without the secret and the boot id.
+    private static final int FIXED_BYTES = 40;
+
+    /// What decoders put in the place of broken text.
+    private static final char REPLACEMENT = '\ufffd';
+
     private AddressCodec() {}
 
     /// A decoded endpoint address.
@@ -66,11 +72,23 @@ public final class AddressCodec {
     /// @throws IllegalArgumentException when it is too long
     public static byte[] encode(Address address) {
         try {
-            return encode(address, ByteBuffer.allocate(MAX_BYTES).order(ByteOrder.LITTLE_ENDIAN));
+            int room = (int) Math.min(mostBytes(address), MAX_BYTES);
+            return encode(address, ByteBuffer.allocate(room).order(ByteOrder.LITTLE_ENDIAN));
         } catch (BufferOverflowException e) {
             throw new IllegalArgumentException(
                     "this endpoint address needs more than the " + MAX_BYTES + " bytes allowed", e);
         }
+    }
+
+    /// @return what the bytes fit into: no char takes more than 3 of them
+    private static long mostBytes(Address address) {
+        PeerAddress peer = address.peer();
+        long most = FIXED_BYTES + address.secret().length + 3L * peer.host().bootId().length();
+        for (Locator locator : peer.locators()) {
+            most += 3 * Short.BYTES + locator.data().length;
+            most += 3L * (locator.transport().length() + locator.text().length());
+        }
+        return most;
     }
 
     private static byte[] encode(Address address, ByteBuffer out) {
@@ -145,10 +163,16 @@ public final class AddressCodec {
         return bytes;
     }
 
-    /// Whatever is decoded can be encoded again: replacements for broken text would be longer.
+    /// Whatever is decoded can be encoded again: replacements for broken text would be longer. The
+    /// strict decoder has the last word only where the fast one has put a replacement.
     private static String text(ByteBuffer in) {
+        byte[] bytes = get(in);
+        String text = new String(bytes, StandardCharsets.UTF_8);
+        if (text.indexOf(REPLACEMENT) < 0) {
+            return text;
+        }
         try {
-            return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(get(in))).toString();
+            return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(bytes)).toString();
         } catch (CharacterCodingException e) {
             throw new IllegalArgumentException(
                     "this endpoint address has text that is not UTF-8", e);

@@ -40,7 +40,7 @@ class EndpointCloseTest {
     @Test
     void aReceiveThatNothingHasComeForKeepsNoRegion() {
         try (EndpointImpl endpoint = new EndpointImpl(Loopback.OPTIONS.withDrainLimit(LONG))) {
-            ConnectionCore core = new ConnectionCore(endpoint, 1, endpoint.address());
+            ConnectionCore core = Loopback.connection(endpoint, 1);
             endpoint.remember(core);
             Link link = new Link(new StubLane(StubLane.LEAST_PAYLOAD), null);
             assertThat(core.add(link, 0, "stub", "")).isTrue();
@@ -57,7 +57,7 @@ class EndpointCloseTest {
     @Test
     void aReceiveThatPeersMayFillIsNotEndedAtOnce() {
         try (EndpointImpl endpoint = Loopback.open()) {
-            ConnectionCore core = new ConnectionCore(endpoint, 1, endpoint.address());
+            ConnectionCore core = Loopback.connection(endpoint, 1);
             endpoint.remember(core);
             RegionImpl region = (RegionImpl) endpoint.allocate(8);
             Transfer receive = new ConnectionImpl(core).receive(1, region.all());
@@ -75,7 +75,7 @@ class EndpointCloseTest {
     void aLaneThatIsHeldKeepsNobodyForEver() {
         try (EndpointImpl endpoint =
                 new EndpointImpl(Loopback.OPTIONS.withDrainLimit(Duration.ofMillis(200)))) {
-            ConnectionCore core = new ConnectionCore(endpoint, 1, endpoint.address());
+            ConnectionCore core = Loopback.connection(endpoint, 1);
             endpoint.remember(core);
             LaneState lane = new StubLane(StubLane.LEAST_PAYLOAD).addTo(core, 0);
             MemoryRegion region = endpoint.allocate(8);
@@ -104,7 +104,7 @@ class EndpointCloseTest {
             MemoryRegion source = peer.allocate(8);
             MemoryRegion target = owner.allocate(8);
             connection.write(source.all(), target.remote()).await();
-            ConnectionCore core = new ConnectionCore(owner, 99, owner.address());
+            ConnectionCore core = Loopback.connection(owner, 99);
             owner.remember(core);
             LaneState lane = new StubLane(StubLane.LEAST_PAYLOAD).addTo(core, 0);
             lane.pollToken.take();

@@ -49,7 +49,7 @@ class ErrorsTest {
 
     @Test
     void oneInALanesPollEndsItsConnection() throws Exception {
-        ConnectionCore core = new ConnectionCore(endpoint, 1, endpoint.address());
+        ConnectionCore core = Loopback.connection(endpoint, 1);
         endpoint.remember(core);
         Transfer receive = new ConnectionImpl(core).receive(1, endpoint.allocate(8).all());
         assertThat(core.add(new Link(new ExplodingLane(), null), 0, "stub", "")).isTrue();
@@ -60,7 +60,7 @@ class ErrorsTest {
     /// The frame that it met is lost: were the lane to go on, the next one would confirm it.
     @Test
     void oneInAPollOfAThreadThatWaitsEndsTheLane() {
-        ConnectionCore core = new ConnectionCore(endpoint, 1, endpoint.address());
+        ConnectionCore core = Loopback.connection(endpoint, 1);
         endpoint.remember(core);
         Transfer receive = new ConnectionImpl(core).receive(1, endpoint.allocate(8).all());
         LaneState lane = new ExplodingLane().addTo(core, 0);
@@ -85,7 +85,7 @@ class ErrorsTest {
     /// As when the system gives no more threads.
     @Test
     void oneInABurialHasItBegunAnew() throws Exception {
-        ConnectionCore core = new ConnectionCore(endpoint, 1, endpoint.address());
+        ConnectionCore core = Loopback.connection(endpoint, 1);
         endpoint.remember(core);
         StubLane lane = new StubLane(StubLane.LEAST_PAYLOAD);
         assertThat(core.add(new Link(lane, null), 0, "stub", "")).isTrue();
@@ -111,7 +111,7 @@ class ErrorsTest {
     /// cannot be ended now.
     @Test
     void oneAtTheEndOfAnOperationLeavesNoOtherInTheWindows() {
-        ConnectionCore core = new ConnectionCore(endpoint, 1, endpoint.address());
+        ConnectionCore core = Loopback.connection(endpoint, 1);
         List<Operation> copied = new ArrayList<>();
         core.lock.lock();
         try {

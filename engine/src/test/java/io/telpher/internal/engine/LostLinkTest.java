@@ -46,7 +46,7 @@ class LostLinkTest {
     @BeforeEach
     void open() {
         endpoint = Loopback.open();
-        core = new ConnectionCore(endpoint, 1, endpoint.address());
+        core = Loopback.connection(endpoint, 1);
         region = endpoint.allocate(RANGES * RANGE);
     }
 

@@ -36,7 +36,7 @@ class OutboundStagingTest {
     @BeforeEach
     void open() {
         endpoint = Loopback.open();
-        core = new ConnectionCore(endpoint, 1, endpoint.address());
+        core = Loopback.connection(endpoint, 1);
         stub = new StubLane(MIB);
         lane = stub.addTo(core, 0);
         gpu = endpoint.allocate(Device.list().getFirst(), 4 * MIB, Access.READ_WRITE);

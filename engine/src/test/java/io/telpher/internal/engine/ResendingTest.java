@@ -18,7 +18,7 @@ class ResendingTest {
     @BeforeEach
     void open() {
         endpoint = Loopback.open();
-        core = new ConnectionCore(endpoint, 1, endpoint.address());
+        core = Loopback.connection(endpoint, 1);
     }
 
     @AfterEach

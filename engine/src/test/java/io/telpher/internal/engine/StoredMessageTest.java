@@ -28,7 +28,7 @@ class StoredMessageTest {
     @BeforeEach
     void post() {
         endpoint = Loopback.open();
-        core = new ConnectionCore(endpoint, 1, endpoint.address());
+        core = Loopback.connection(endpoint, 1);
         state = lane.addTo(core, 0);
         MemoryRegion region = endpoint.allocate(SIZE);
         receive = new ConnectionImpl(core).receive(1, region.all());

@@ -32,7 +32,7 @@ class UndertakerTest {
     @BeforeEach
     void post() {
         endpoint = Loopback.open();
-        core = new ConnectionCore(endpoint, 1, endpoint.address());
+        core = Loopback.connection(endpoint, 1);
         endpoint.remember(core);
         receive = new ConnectionImpl(core).receive(1, endpoint.allocate(8).all());
     }

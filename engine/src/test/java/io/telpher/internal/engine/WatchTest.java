@@ -34,7 +34,7 @@ class WatchTest {
     private static final Duration MINUTE = Duration.ofMinutes(1);
 
     private static ConnectionCore connection(EndpointImpl endpoint, long id) {
-        ConnectionCore core = new ConnectionCore(endpoint, id, endpoint.address());
+        ConnectionCore core = Loopback.connection(endpoint, id);
         endpoint.remember(core);
         Link link = new Link(new StubLane(StubLane.LEAST_PAYLOAD), null);
         assertThat(core.add(link, 0, "stub", "")).isTrue();
@@ -124,7 +124,7 @@ class WatchTest {
 
     /// A watch of a connection that is looked at once a second, after a look at 0.
     private static Watch slow(EndpointImpl endpoint) {
-        Watch watch = new Watch(new ConnectionCore(endpoint, 1, endpoint.address()));
+        Watch watch = new Watch(Loopback.connection(endpoint, 1));
         for (int i = 0; i < 21; i++) {
             watch.ticked(0, false);
         }
@@ -150,7 +150,7 @@ class WatchTest {
     @Test
     void looksBecomeRareOnceNothingHasBeenThereTwentyTimes() {
         try (EndpointImpl endpoint = Loopback.open()) {
-            Watch watch = new Watch(new ConnectionCore(endpoint, 1, endpoint.address()));
+            Watch watch = new Watch(Loopback.connection(endpoint, 1));
             long now = 0;
             for (int i = 0; i < 20; i++) {
                 assertThat(watch.slow).isFalse();
@@ -178,7 +178,7 @@ class WatchTest {
     @Test
     void whatIsFoundInTheLastQuickLookKeepsThemQuick() {
         try (EndpointImpl endpoint = Loopback.open()) {
-            Watch watch = new Watch(new ConnectionCore(endpoint, 1, endpoint.address()));
+            Watch watch = new Watch(Loopback.connection(endpoint, 1));
             for (int i = 0; i < 20; i++) {
                 watch.ticked(0, false);
             }

@@ -22,7 +22,7 @@ class AddressCodecTest {
         for (int i = random.nextInt(5); i > 0; i--) {
             byte[] data = new byte[random.nextInt(300)];
             random.nextBytes(data);
-            locators.add(new Locator("t" + i, data, "text " + i));
+            locators.add(new Locator("t" + i, data, "a\u00e9\u20ac\ud83d\ude00\ufffd" + i));
         }
         byte[] secret = new byte[random.nextInt(64)];
         random.nextBytes(secret);

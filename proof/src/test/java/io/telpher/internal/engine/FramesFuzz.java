@@ -11,6 +11,7 @@ import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.TransferState;
+import io.telpher.internal.wire.AddressCodec;
 import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Lane;
 import io.telpher.spi.Placement;
@@ -78,7 +79,9 @@ public final class FramesFuzz {
         if (data.length == 0) {
             return;
         }
-        ConnectionCore core = new ConnectionCore(ENDPOINT, 1, ENDPOINT.address());
+        ConnectionCore core =
+                new ConnectionCore(
+                        ENDPOINT, 1, new AddressCodec.Address(new byte[0], ENDPOINT.self()));
         Script lane = new Script(data);
         LaneState state = new LaneState(core, lane, 0, "script", Arena.ofAuto());
         if ((data[0] & 2) != 0) {

@@ -3,6 +3,7 @@ package io.telpher.internal.engine;
 import io.telpher.EndpointOptions;
 import io.telpher.Transfer;
 import io.telpher.TransferOptions;
+import io.telpher.internal.wire.AddressCodec;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.locks.LockSupport;
@@ -25,7 +26,8 @@ final class Stage extends NativePlatform {
     static final ThreadLocal<Boolean> OVERSLEPT = ThreadLocal.withInitial(() -> false);
 
     static ConnectionCore connection() {
-        return new ConnectionCore(ENDPOINT, 1, ENDPOINT.address());
+        return new ConnectionCore(
+                ENDPOINT, 1, new AddressCodec.Address(new byte[0], ENDPOINT.self()));
     }
 
     /// A receive of nothing, which is pending; its connection has no lanes.
