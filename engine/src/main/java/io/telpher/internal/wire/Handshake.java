@@ -80,8 +80,7 @@ public final class Handshake {
     /// The acceptor's side up to the decision.
     public static final class Accepted {
         private final Channel channel;
-        private final byte[] secret;
-        private final byte[] transcript;
+        private final Proofs proofs;
 
         /// What the initiator said.
         public final Hello hello;
@@ -90,14 +89,9 @@ public final class Handshake {
         public final AddressCodec.Address address;
 
         private Accepted(
-                Channel channel,
-                byte[] secret,
-                byte[] transcript,
-                Hello hello,
-                AddressCodec.Address address) {
+                Channel channel, Proofs proofs, Hello hello, AddressCodec.Address address) {
             this.channel = channel;
-            this.secret = secret;
-            this.transcript = transcript;
+            this.proofs = proofs;
             this.hello = hello;
             this.address = address;
         }
@@ -108,7 +102,7 @@ public final class Handshake {
         public void answer(Status status, byte[] own, Deadline deadline) {
             ByteBuffer out = little(4 + MAC_BYTES + 4 + own.length);
             out.putInt(status.ordinal());
-            out.put(mac(secret, "acceptor" + status.ordinal(), transcript, own));
+            out.put(proofs.of("acceptor" + status.ordinal(), own));
             out.putInt(own.length).put(own);
             channel.send(out.array(), deadline);
         }
@@ -159,9 +153,9 @@ public final class Handshake {
                     channel.text() + " speaks protocol version " + version);
         }
         long capabilities = little(challenge).getLong(CHALLENGE_CAPABILITIES);
-        byte[] transcript = concatenate(first, challenge);
+        Proofs proofs = new Proofs(secret, first, challenge);
         ByteBuffer proof = little(MAC_BYTES + 4 + own.length);
-        proof.put(mac(secret, "initiator", transcript, own)).putInt(own.length).put(own);
+        proof.put(proofs.of("initiator", own)).putInt(own.length).put(own);
         channel.send(proof.array(), deadline);
         ByteBuffer welcome = little(channel.receive(4 + MAC_BYTES + 4, deadline));
         int code = welcome.getInt();
@@ -178,7 +172,7 @@ public final class Handshake {
         welcome.get(mac);
         int length = welcome.getInt();
         byte[] address = receiveAddress(channel, length, deadline);
-        if (!MessageDigest.isEqual(mac, mac(secret, "acceptor" + code, transcript, address))) {
+        if (!MessageDigest.isEqual(mac, proofs.of("acceptor" + code, address))) {
             throw new TelpherException.AccessDenied(
                     "the endpoint at " + channel.text() + " does not know its own secret");
         }
@@ -237,15 +231,15 @@ public final class Handshake {
         byte[] mac = new byte[MAC_BYTES];
         proof.get(mac);
         byte[] address = receiveAddress(channel, proof.getInt(), deadline);
-        byte[] transcript = concatenate(first, out.array());
-        if (!MessageDigest.isEqual(mac, mac(secret, "initiator", transcript, address))) {
+        Proofs proofs = new Proofs(secret, first, out.array());
+        if (!MessageDigest.isEqual(mac, proofs.of("initiator", address))) {
             ByteBuffer no = little(4 + MAC_BYTES + 4);
             no.putInt(Status.BAD_SECRET.ordinal());
             channel.send(no.array(), deadline);
             throw new TelpherException.AccessDenied(
                     channel.text() + " tried to connect with a wrong secret");
         }
-        return new Accepted(channel, secret, transcript, hello, decode(address, channel));
+        return new Accepted(channel, proofs, hello, decode(address, channel));
     }
 
     private static byte[] encode(Hello hello, RandomGenerator random) {
@@ -307,23 +301,31 @@ public final class Handshake {
         }
     }
 
-    private static byte[] mac(byte[] secret, String role, byte[] transcript, byte[] address) {
-        try {
-            Mac mac = Mac.getInstance("HmacSHA256");
-            mac.init(new SecretKeySpec(secret, "HmacSHA256"));
+    /// The proofs of one handshake, made and checked by one thread: over who gives it, what both
+    /// sides have said so far, and the giver's address.
+    private static final class Proofs {
+        private final Mac mac;
+        private final byte[] hello;
+        private final byte[] challenge;
+
+        Proofs(byte[] secret, byte[] hello, byte[] challenge) {
+            this.hello = hello;
+            this.challenge = challenge;
+            try {
+                mac = Mac.getInstance("HmacSHA256");
+                mac.init(new SecretKeySpec(secret, "HmacSHA256"));
+            } catch (GeneralSecurityException e) {
+                throw new IllegalStateException("every JDK has HmacSHA256", e);
+            }
+        }
+
+        byte[] of(String role, byte[] address) {
             mac.update(role.getBytes(StandardCharsets.US_ASCII));
             mac.update((byte) 0);
-            mac.update(transcript);
-            return mac.doFinal(address);
-        } catch (GeneralSecurityException e) {
-            throw new IllegalStateException("every JDK has HmacSHA256", e);
+            mac.update(hello);
+            mac.update(challenge);
+            return mac.doFinal(address); // and begins anew
         }
-    }
-
-    private static byte[] concatenate(byte[] a, byte[] b) {
-        byte[] both = java.util.Arrays.copyOf(a, a.length + b.length);
-        System.arraycopy(b, 0, both, a.length, b.length);
-        return both;
     }
 
     private static ByteBuffer little(int bytes) {
