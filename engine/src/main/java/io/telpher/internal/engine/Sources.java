@@ -32,6 +32,9 @@ final class Sources {
     private final HashMap<Integer, Source> byDescriptor = new HashMap<>();
     private int sourcesMade;
 
+    /// All below it are taken; index 0 is the bell's.
+    private int lowestFree = 1;
+
     /// The descriptors are closed.
     private volatile boolean gone;
 
@@ -77,22 +80,26 @@ final class Sources {
         }
     }
 
-    /// Index 0 is the bell's.
     private int freeIndex() {
         @Nullable Source[] all = sources;
-        for (int i = 1; i < all.length; i++) {
-            if (all[i] == null) {
-                return i;
-            }
+        int index = lowestFree;
+        while (index < all.length && all[index] != null) {
+            index++;
         }
-        sources = Arrays.copyOf(all, all.length * 2);
-        return all.length;
+        if (index == all.length) {
+            sources = Arrays.copyOf(all, all.length * 2);
+        }
+        lowestFree = index;
+        return index;
     }
 
     private void put(int index, @Nullable Source source) {
         @Nullable Source[] all = sources;
         all[index] = source;
         sources = all; // publishes the element
+        if (source == null) {
+            lowestFree = Math.min(lowestFree, index);
+        }
     }
 
     /// @return what an event stands for, or null when that is gone
