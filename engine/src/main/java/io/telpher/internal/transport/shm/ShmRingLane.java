@@ -41,7 +41,8 @@ final class ShmRingLane implements Lane {
 
     /// Where payloads are collected that the receiver wants to look at: it must not read them in
     /// the ring, where the peer could still change them between a check and the use.
-    private final MemorySegment buffer;
+    /// Made when one comes that needs it. Under the poll token.
+    private MemorySegment buffer = MemorySegment.NULL;
 
     private final Arena arena = Arena.ofShared();
 
@@ -52,10 +53,6 @@ final class ShmRingLane implements Lane {
 
     /// Where payloads of this side's need not be copied from; set once.
     private volatile MemorySegment shared = MemorySegment.NULL;
-
-    /// Collects payloads that lie in shared memory, if nobody wants them there. Under the poll
-    /// token.
-    private MemorySegment lentBuffer = MemorySegment.NULL;
 
     // Addresses of the rings and of the private copy of the header of the frame that is being taken
     // in, which must not change between a check and the use; 0 once the lane is closed.
@@ -106,7 +103,6 @@ final class ShmRingLane implements Lane {
         in = inbound.address();
         out = outbound.address();
         header = arena.allocate(HEADER, 64).address();
-        buffer = arena.allocate(MAX_PAYLOAD, 64);
     }
 
     ShmLink link() {
@@ -354,7 +350,7 @@ final class ShmRingLane implements Lane {
         }
         MemorySegment from = lending == null ? inbound : lending;
         long at = lending == null ? start + HEADER : lentAt;
-        MemorySegment payload = buffer;
+        MemorySegment payload = MemorySegment.NULL;
         long payloadAt = 0;
         if (length > 0) {
             switch (placement.mode()) {
@@ -375,15 +371,12 @@ final class ShmRingLane implements Lane {
         return true;
     }
 
-    /// Where a payload is collected.
+    /// Where a payload is collected; longer than usual are those that lie in shared memory.
     private MemorySegment room(int length) {
-        if (length <= MAX_PAYLOAD) {
-            return buffer;
+        if (buffer.byteSize() < length) {
+            buffer = arena.allocate(Math.max(length, MAX_PAYLOAD), 64);
         }
-        if (lentBuffer.byteSize() < length) {
-            lentBuffer = arena.allocate(length, 64);
-        }
-        return lentBuffer;
+        return buffer;
     }
 
     /// Copies to the destination; one that the program has closed costs its own transfer, not the
