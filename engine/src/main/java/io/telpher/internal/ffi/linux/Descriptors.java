@@ -8,8 +8,9 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
+import org.jspecify.annotations.Nullable;
 
-/// File descriptors: open, close, read, write, flags.
+/// File descriptors: open, close, read, write, flags, what they stand for.
 public final class Descriptors {
     public static final int O_RDONLY = 0;
     public static final int O_WRONLY = 1;
@@ -67,6 +68,10 @@ public final class Descriptors {
     private static final MethodHandle FCNTL =
             LibC.linkVariadic(
                     "fcntl", 2, FunctionDescriptor.of(JAVA_INT, JAVA_INT, JAVA_INT, JAVA_LONG));
+
+    /// `ssize_t readlink(const char *path, char *buf, size_t bufsiz)`
+    private static final MethodHandle READLINK =
+            LibC.link("readlink", FunctionDescriptor.of(JAVA_LONG, ADDRESS, ADDRESS, JAVA_LONG));
 
     private Descriptors() {}
 
@@ -218,6 +223,20 @@ public final class Descriptors {
             return flags;
         }
         return fcntl(fd, F_SETFL, nonBlocking ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
+    }
+
+    /// What `/proc` says that a descriptor stands for, such as `anon_inode:[eventfd]` or the path
+    /// of a file, of which the first 256 bytes come. Returns null when there is no `/proc`.
+    public static @Nullable String target(int fd) {
+        CallState call = CallState.current();
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment name = arena.allocateFrom("/proc/self/fd/" + fd);
+            MemorySegment into = arena.allocate(257); // ends with a 0 in any case
+            long length = call.result((long) READLINK.invokeExact(call.errno, name, into, 256L));
+            return length < 0 ? null : into.getString(0);
+        } catch (Throwable t) {
+            throw LibC.unexpected(t);
+        }
     }
 
     /// A second descriptor for the same open file, close-on-exec.

@@ -82,9 +82,11 @@ public final class FdPassing {
             IoVec iov = new IoVec(arena, 1);
             iov.add(into);
             // Room for all that the kernel can send: a smaller buffer is no bound, since its
-            // padding
-            // holds one more.
-            MemorySegment control = arena.allocate(messageSpace(4L * MAX_DESCRIPTORS), 8);
+            // padding holds one more. Without any the kernel closes what comes and says so.
+            MemorySegment control =
+                    maxDescriptors == 0
+                            ? MemorySegment.NULL
+                            : arena.allocate(messageSpace(4L * MAX_DESCRIPTORS), 8);
             MsgHdr message = new MsgHdr(arena);
             message.iov(iov);
             message.control(control, control.byteSize());

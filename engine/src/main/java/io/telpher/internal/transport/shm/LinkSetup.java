@@ -9,12 +9,9 @@ import io.telpher.internal.ffi.linux.Processes;
 import io.telpher.internal.ffi.linux.Sockets;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.PeerAddress;
-import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
@@ -288,12 +285,9 @@ final class LinkSetup {
 
     /// A doorbell of another kind could block the one who rings it.
     private static boolean isEventFd(int fd) {
-        try {
-            String target = Files.readSymbolicLink(Path.of("/proc/self/fd/" + fd)).toString();
-            return target.equals("anon_inode:[eventfd]");
-        } catch (IOException e) {
-            return true; // No /proc to ask; it has been made non-blocking anyway.
-        }
+        String target = Descriptors.target(fd);
+        // No /proc to ask: it will be made non-blocking anyway.
+        return target == null || target.equals("anon_inode:[eventfd]");
     }
 
     /// A descriptor that tells of the process's end; without one the socket's hang-up does.

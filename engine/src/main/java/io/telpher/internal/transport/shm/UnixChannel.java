@@ -58,7 +58,7 @@ final class UnixChannel implements Channel {
             while (done < bytes.length) {
                 MemorySegment rest = all.asSlice(done);
                 long sent =
-                        done == 0
+                        done == 0 && descriptors.length > 0
                                 ? FdPassing.send(fd, rest, descriptors)
                                 : Sockets.send(fd, rest, rest.byteSize(), Sockets.MSG_NOSIGNAL);
                 if (sent > 0) {

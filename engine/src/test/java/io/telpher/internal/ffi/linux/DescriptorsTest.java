@@ -47,6 +47,18 @@ class DescriptorsTest {
     }
 
     @Test
+    void whatADescriptorStandsForIsTold(@TempDir Path folder) {
+        int event = EventFd.create();
+        assertThat(Descriptors.target(event)).isEqualTo("anon_inode:[eventfd]");
+        assertThat(Descriptors.close(event)).isZero();
+        assertThat(Descriptors.target(event)).isNull();
+        String path = folder.resolve("f".repeat(250)).toString();
+        int file = Descriptors.open(path, Descriptors.O_RDWR | Descriptors.O_CREAT, 0600);
+        assertThat(Descriptors.target(file)).hasSize(256).isSubstringOf(path);
+        assertThat(Descriptors.close(file)).isZero();
+    }
+
+    @Test
     void ownMemoryIsReachedThroughProc() {
         MemorySegment target = arena.allocate(8);
         MemorySegment source = arena.allocateFrom(ValueLayout.JAVA_LONG, 99);

@@ -9,6 +9,8 @@ import java.util.Arrays;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class FdPassingTest {
     private final Arena arena = Arena.ofShared();
@@ -75,14 +77,15 @@ class FdPassingTest {
 
     /// The far end of a passed socket sees the end of the stream only when every descriptor for it
     /// is closed.
-    @Test
-    void surplusDescriptorsAreClosed() {
+    @ParameterizedTest
+    @ValueSource(ints = {0, 1})
+    void surplusDescriptorsAreClosed(int most) {
         int[] passed = new int[2];
         connect(passed);
         assertThat(FdPassing.send(pair[0], hello, passed[0], passed[0])).isEqualTo(5);
         assertThat(Descriptors.close(passed[0])).isZero();
 
-        FdPassing.Received received = FdPassing.receive(pair[1], into, 1);
+        FdPassing.Received received = FdPassing.receive(pair[1], into, most);
         assertThat(received.bytes()).isEqualTo(5);
         assertThat(received.truncated()).isTrue();
         assertThat(received.descriptors()).isEmpty();
