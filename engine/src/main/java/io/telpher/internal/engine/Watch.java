@@ -7,7 +7,7 @@ import org.jspecify.annotations.Nullable;
 /// thread; others read the condition and set `asked`.
 final class Watch {
     /// So many quick ticks without operations in flight, and they become slow.
-    private static final int QUIET_TICKS = 20;
+    static final int QUIET_TICKS = 4;
 
     private static final long QUICK_NANOS = Progress.TICK_MILLIS * 1_000_000L;
     private static final long SLOW_NANOS = Progress.SLOW_TICK_MILLIS * 1_000_000L;

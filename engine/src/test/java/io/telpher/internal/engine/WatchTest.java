@@ -125,7 +125,7 @@ class WatchTest {
     /// A watch of a connection that is looked at once a second, after a look at 0.
     private static Watch slow(EndpointImpl endpoint) {
         Watch watch = new Watch(Loopback.connection(endpoint, 1));
-        for (int i = 0; i < 21; i++) {
+        for (int i = 0; i <= Watch.QUIET_TICKS; i++) {
             watch.ticked(0, false);
         }
         assertThat(watch.slow).isTrue();
@@ -148,11 +148,11 @@ class WatchTest {
     }
 
     @Test
-    void looksBecomeRareOnceNothingHasBeenThereTwentyTimes() {
+    void looksBecomeRareOnceNothingHasBeenThereForSomeLooks() {
         try (EndpointImpl endpoint = Loopback.open()) {
             Watch watch = new Watch(Loopback.connection(endpoint, 1));
             long now = 0;
-            for (int i = 0; i < 20; i++) {
+            for (int i = 0; i < Watch.QUIET_TICKS; i++) {
                 assertThat(watch.slow).isFalse();
                 assertThat(watch.isDue(now)).isTrue();
                 watch.ticked(now, false);
@@ -179,7 +179,7 @@ class WatchTest {
     void whatIsFoundInTheLastQuickLookKeepsThemQuick() {
         try (EndpointImpl endpoint = Loopback.open()) {
             Watch watch = new Watch(Loopback.connection(endpoint, 1));
-            for (int i = 0; i < 20; i++) {
+            for (int i = 0; i < Watch.QUIET_TICKS; i++) {
                 watch.ticked(0, false);
             }
             assertThat(watch.slow).isTrue();
