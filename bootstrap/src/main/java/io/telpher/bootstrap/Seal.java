@@ -6,7 +6,6 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.security.SecureRandom;
-import java.util.Arrays;
 import javax.crypto.AEADBadTagException;
 import javax.crypto.Cipher;
 import javax.crypto.KDF;
@@ -19,11 +18,16 @@ import javax.crypto.spec.HKDFParameterSpec;
 /// rank, world and incarnation are authenticated with the address. Thread-safe.
 final class Seal {
     private static final SecureRandom RANDOM = new SecureRandom();
+    private static final String CIPHER = "AES/GCM/NoPadding";
     private static final int NONCE = 12;
     private static final int TAG_BITS = 128;
 
     private final SecretKey key;
     private final String job;
+
+    /// Opens one record after another: to make one takes longer than to open a record. Guarded by
+    /// itself.
+    private final Cipher opener;
 
     Seal(byte[] secret, String job) {
         this.job = job;
@@ -35,8 +39,10 @@ final class Seal {
                                     "telpher rendezvous address".getBytes(StandardCharsets.UTF_8),
                                     32);
             key = KDF.getInstance("HKDF-SHA256").deriveKey("AES", parameters);
+            opener = Cipher.getInstance(CIPHER);
         } catch (GeneralSecurityException e) {
-            throw new IllegalStateException("every JDK from 25 on has HKDF-SHA256", e);
+            throw new IllegalStateException(
+                    "every JDK from 25 on has HKDF-SHA256 and " + CIPHER, e);
         }
     }
 
@@ -48,12 +54,13 @@ final class Seal {
         byte[] nonce = new byte[NONCE];
         RANDOM.nextBytes(nonce);
         try {
-            Cipher cipher = cipher(Cipher.ENCRYPT_MODE, nonce);
+            Cipher cipher = Cipher.getInstance(CIPHER);
+            cipher.init(Cipher.ENCRYPT_MODE, key, new GCMParameterSpec(TAG_BITS, nonce));
             cipher.updateAAD(context(rank, world, incarnation));
             byte[] sealed = cipher.doFinal(address);
             return ByteBuffer.allocate(NONCE + sealed.length).put(nonce).put(sealed).array();
         } catch (GeneralSecurityException e) {
-            throw new IllegalStateException("every JDK has AES/GCM", e);
+            throw new IllegalStateException("every JDK has " + CIPHER, e);
         }
     }
 
@@ -63,25 +70,24 @@ final class Seal {
         byte[] sealed = entry.sealed();
         try {
             if (sealed.length > NONCE) {
-                Cipher cipher = cipher(Cipher.DECRYPT_MODE, Arrays.copyOf(sealed, NONCE));
-                cipher.updateAAD(context(entry.rank(), entry.world(), entry.incarnation()));
-                return EndpointAddress.ofBytes(
-                        cipher.doFinal(sealed, NONCE, sealed.length - NONCE));
+                return EndpointAddress.ofBytes(open(entry, sealed));
             }
         } catch (AEADBadTagException | IllegalArgumentException e) {
             // Told below.
         } catch (GeneralSecurityException e) {
-            throw new IllegalStateException("every JDK has AES/GCM", e);
+            throw new IllegalStateException("every JDK has " + CIPHER, e);
         }
         throw new TelpherException.AccessDenied(
                 "rank %d of job '%s' (epoch %d) has announced itself with another secret: give all ranks the same TELPHER_SECRET"
                         .formatted(entry.rank(), job, entry.epoch()));
     }
 
-    private Cipher cipher(int mode, byte[] nonce) throws GeneralSecurityException {
-        Cipher cipher = Cipher.getInstance("AES/GCM/NoPadding");
-        cipher.init(mode, key, new GCMParameterSpec(TAG_BITS, nonce));
-        return cipher;
+    private byte[] open(Answer.Entry entry, byte[] sealed) throws GeneralSecurityException {
+        synchronized (opener) {
+            opener.init(Cipher.DECRYPT_MODE, key, new GCMParameterSpec(TAG_BITS, sealed, 0, NONCE));
+            opener.updateAAD(context(entry.rank(), entry.world(), entry.incarnation()));
+            return opener.doFinal(sealed, NONCE, sealed.length - NONCE);
+        }
     }
 
     private byte[] context(int rank, int world, long incarnation) {
