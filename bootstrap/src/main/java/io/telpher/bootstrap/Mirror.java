@@ -153,6 +153,11 @@ final class Mirror {
         unreachable = why;
     }
 
+    /// Whether the store has answered the last time, as far as is known.
+    synchronized boolean isReachable() {
+        return unreachable == null;
+    }
+
     /// Whoever waits for a barrier shall ask again: this rank's record is a new one.
     synchronized void disturb() {
         disturbances++;

@@ -49,6 +49,9 @@ public interface Rendezvous extends AutoCloseable {
     /// Waits until every rank of the world has called this with the same name. One call for each
     /// name at a time; names may be used again.
     ///
+    /// Ends by the deadline; where the server falls silent only then, up to half a second later,
+    /// since it is asked who is missing.
+    ///
     /// @param name 1 to 128 characters
     /// @throws TelpherException.TimedOut names the ranks that did not come; this rank then has not
     ///     come either

@@ -30,6 +30,9 @@ final class RendezvousClient implements Rendezvous {
     /// Announcements for each lease.
     private static final int BEATS = 4;
 
+    /// How much later than its deadline a barrier may end that asks who is missing.
+    private static final Duration LAST_WORD = Duration.ofMillis(500);
+
     /// How long leaving may take.
     private static final Duration FAREWELL = Duration.ofSeconds(1);
 
@@ -56,7 +59,7 @@ final class RendezvousClient implements Rendezvous {
 
     private volatile long nextBeat;
 
-    private RendezvousClient(RendezvousOptions options, Store store) {
+    RendezvousClient(RendezvousOptions options, Store store) {
         this.options = options;
         this.store = store;
         this.seal = new Seal(options.secret(), options.job());
@@ -274,16 +277,19 @@ final class RendezvousClient implements Rendezvous {
         return new Request.Withdraw(options.job(), name, me.rank, me.incarnation, ticket);
     }
 
-    /// Takes the arrival back, or leaves that to the follower when the server does not answer.
+    /// Takes the arrival back, or leaves that to the follower: the deadline has passed, and nobody
+    /// shall wait for a server that is known not to answer.
     private @Nullable Answer withdraw(String name, Self me, long ticket) {
         Request.Withdraw request = withdrawal(name, me, ticket);
-        try {
-            return store.call(request, Deadline.in(FAREWELL));
-        } catch (TelpherException e) {
-            mirror.unreachable(e);
-            withdrawals.add(request);
-            return null;
+        if (mirror.isReachable()) {
+            try {
+                return store.call(request, Deadline.in(LAST_WORD));
+            } catch (TelpherException e) {
+                mirror.unreachable(e);
+            }
         }
+        withdrawals.add(request);
+        return null;
     }
 
     private TelpherException late(String name, Duration atMost, @Nullable Answer last) {

@@ -26,6 +26,9 @@ final class Fixtures {
     static final String SECRET = "a secret of the bootstrap tests";
     static final Duration SOON = Duration.ofSeconds(30);
 
+    /// How much later than promised something may come on a machine that has much to do.
+    static final Duration BUSY = Duration.ofSeconds(3);
+
     private static final AtomicLong INCARNATIONS = new AtomicLong(1000);
 
     private Fixtures() {}

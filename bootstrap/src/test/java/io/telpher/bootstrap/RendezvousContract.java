@@ -1,5 +1,6 @@
 package io.telpher.bootstrap;
 
+import static io.telpher.bootstrap.Fixtures.BUSY;
 import static io.telpher.bootstrap.Fixtures.SOON;
 import static io.telpher.bootstrap.Fixtures.address;
 import static io.telpher.bootstrap.Fixtures.result;
@@ -18,6 +19,8 @@ import java.util.List;
 import java.util.Random;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicIntegerArray;
+import org.assertj.core.api.AbstractThrowableAssert;
+import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -411,10 +414,19 @@ abstract class RendezvousContract {
     @Test
     void deadServerIsAnErrorByTheDeadline() {
         Rendezvous nowhere = client(RendezvousOptions.of(at(Fixtures.freePort()), job, secret()));
-        assertThatThrownBy(() -> nowhere.join(0, 1, address(), SHORT))
-                .isInstanceOf(TelpherException.TimedOut.class)
+        assertByTheDeadline(() -> nowhere.join(0, 1, address(), SHORT))
                 .hasMessageContaining("did not answer in time")
                 .hasMessageContaining("refused");
+    }
+
+    /// Of [#SHORT].
+    private static AbstractThrowableAssert<?, ?> assertByTheDeadline(ThrowingCallable call) {
+        long begin = System.nanoTime();
+        var thrown = assertThatThrownBy(call).isInstanceOf(TelpherException.TimedOut.class);
+        assertThat(Duration.ofNanos(System.nanoTime() - begin))
+                .as("deadline of " + SHORT)
+                .isLessThan(SHORT.plus(BUSY));
+        return thrown;
     }
 
     @Test
@@ -424,13 +436,33 @@ abstract class RendezvousContract {
                     client(RendezvousOptions.of(at(proxy.port()), job, secret()).withLease(LEASE));
             client.join(0, 1, address(), SOON);
             proxy.swallow();
+            assertByTheDeadline(() -> client.barrier("b", SHORT));
             long begin = System.nanoTime();
-            assertThatThrownBy(() -> client.barrier("b", SHORT))
-                    .isInstanceOf(TelpherException.TimedOut.class);
             client.close();
             assertThat(Duration.ofNanos(System.nanoTime() - begin))
-                    .as("barrier of 400 ms and close")
-                    .isLessThan(Duration.ofSeconds(15));
+                    .as("close, within about a second")
+                    .isLessThan(Duration.ofSeconds(1).plus(BUSY));
+        }
+    }
+
+    @Test
+    void serverThatFallsSilentInABarrierIsAnErrorByTheDeadline() {
+        try (Proxy proxy = new Proxy(server().getPort())) {
+            Rendezvous client =
+                    client(RendezvousOptions.of(at(proxy.port()), job, secret()).withLease(LEASE));
+            Future<List<Member>> join = start(() -> client.join(0, 2, address(), SOON));
+            Rendezvous other = client();
+            other.join(1, 2, address(), SOON);
+            result(join);
+            Future<Boolean> silenced =
+                    start(
+                            () -> {
+                                Thread.sleep(SHORT.toMillis() / 2); // it has arrived by then
+                                proxy.swallow();
+                                return true;
+                            });
+            assertByTheDeadline(() -> client.barrier("b", SHORT));
+            assertThat(result(silenced)).isTrue();
         }
     }
 
