@@ -110,6 +110,11 @@ final class Child implements AutoCloseable {
         }
     }
 
+    /// @return what it has used, in the kernel and outside, of all processors
+    Duration processorTime() {
+        return process.info().totalCpuDuration().orElseThrow();
+    }
+
     /// kill -9
     void kill() {
         process.destroyForcibly();
