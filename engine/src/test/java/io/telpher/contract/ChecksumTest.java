@@ -198,6 +198,8 @@ class ChecksumTest {
                     couple.there().run(self -> self.connection().metrics().checksumFailures())
                             + couple.here().connection().metrics().checksumFailures();
             assertThat(counted).isBetween(1L, 2L); // both directions are harmed
+            assertThat(couple.here().connection().metrics().resends()).isPositive();
+            assertThat(couple.here().endpoint().metrics().totals().resends()).isPositive();
             couple.checkWorks();
         }
     }

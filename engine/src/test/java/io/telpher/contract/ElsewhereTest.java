@@ -30,6 +30,9 @@ class ElsewhereTest {
     /// Beyond what an allocator keeps for itself: freed memory of this size is unmapped.
     private static final int UNMAPPED = 64 * MIB;
 
+    /// Far below any fixed pause that would be worth the name.
+    private static final long SHORT_NANOS = 150_000_000;
+
     /// Files of the system that any Java program opens.
     private static final Set<String> HARMLESS =
             Set.of("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty");
@@ -222,7 +225,8 @@ class ElsewhereTest {
         return Long.parseLong(fields[11]) + Long.parseLong(fields[12]);
     }
 
-    /// Neither a fixed pause nor a timer that has to run out: of several rounds one is short.
+    /// Neither a fixed pause nor a timer that has to run out: of several rounds one is short. It
+    /// takes a few milliseconds; a machine that has much to do is given a few rounds more.
     @ParameterizedTest
     @EnumSource(names = {"MAPPED", "RING", "TCP"})
     void connectingAndTheFirstWriteWaitForNothing(TestPath path) {
@@ -232,7 +236,7 @@ class ElsewhereTest {
             here.add("source", Kind.TELPHER, 8);
             here.fill("source", 0, 8, 3);
             long least = Long.MAX_VALUE;
-            for (int i = 0; i < 5; i++) {
+            for (int i = 0; i < 20 && (i < 5 || least > SHORT_NANOS); i++) {
                 here.closeConnection();
                 peer.tell(Participant::closeConnection);
                 long start = System.nanoTime();
@@ -241,8 +245,40 @@ class ElsewhereTest {
                 least = Math.min(least, System.nanoTime() - start);
             }
             peer.check("target", 0, 8, 3);
-            assertThat(least).as("nanoseconds to connect and write").isLessThan(1_000_000_000L);
+            assertThat(least).as("nanoseconds to connect and write").isLessThan(SHORT_NANOS);
         }
+    }
+
+    /// Of several rounds the best, in turns with TCP's, so that whatever else the machine does
+    /// harms both. The ring, for where neither works, is about as fast as TCP.
+    @ParameterizedTest
+    @EnumSource(names = {"MAPPED", "CMA"})
+    void sharedMemoryIsNotSlowerThanTcpForLargeWrites(TestPath path) {
+        try (PeerProcess peer = PeerProcess.start();
+                Participant here = connect(peer, path);
+                PeerProcess far = PeerProcess.start();
+                Participant overTcp = connect(far, TestPath.TCP)) {
+            Kind kind = path == TestPath.CMA ? Kind.FOREIGN : Kind.TELPHER;
+            here.add("source", kind, UNMAPPED);
+            overTcp.add("source", kind, UNMAPPED);
+            RemoteMemory target = peer.add("target", kind, UNMAPPED);
+            RemoteMemory other = far.add("target", kind, UNMAPPED);
+            long shared = Long.MAX_VALUE;
+            long tcp = Long.MAX_VALUE;
+            for (int i = 0; i < 20 && (i < 5 || shared > tcp); i++) {
+                shared = Math.min(shared, nanosOfWrite(here, target));
+                tcp = Math.min(tcp, nanosOfWrite(overTcp, other));
+            }
+            assertThat(shared)
+                    .as("nanoseconds of 64 MiB by %s, and by TCP", path)
+                    .isLessThanOrEqualTo(tcp);
+        }
+    }
+
+    private static long nanosOfWrite(Participant here, RemoteMemory target) {
+        long start = System.nanoTime();
+        here.write("source", 0, UNMAPPED, target).assertDone(UNMAPPED);
+        return System.nanoTime() - start;
     }
 
     /// Moving host memory takes no GPU and no RDMA card; where there is one it is left alone.

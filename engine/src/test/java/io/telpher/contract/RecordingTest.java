@@ -135,6 +135,8 @@ class RecordingTest {
                                                             .receive(1, self.region("to").all()))
                                             .assertDone(100_000));
             assertThat(Outcome.of(send).state()).isEqualTo(TransferState.DONE);
+            assertThat(here.connection().metrics().slowTransfers()).isPositive();
+            assertThat(here.endpoint().metrics().totals().slowTransfers()).isPositive();
             couple.there().tell(self -> self.closeRegion("to"));
             assertThat(here.write("from", 0, 8, target).state()).isEqualTo(TransferState.FAILED);
             here.closeConnection();

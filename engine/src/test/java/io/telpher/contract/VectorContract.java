@@ -14,6 +14,8 @@ import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import java.io.Serializable;
 import java.lang.foreign.MemorySegment;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -25,6 +27,9 @@ import org.junit.jupiter.params.provider.EnumSource;
 
 /// Vectored writes and reads, as lists and in the strided form.
 abstract class VectorContract extends Contract {
+    /// Many times what a piece costs, and far less than what long lists cost elsewhere.
+    private static final long MOST_NANOS_A_PIECE = 20_000;
+
     private static final int REGION = 300_000;
     private static final int REGIONS = 3;
 
@@ -197,6 +202,8 @@ abstract class VectorContract extends Contract {
         }
     }
 
+    /// And each costs little. By the processor time of the thread that posts and waits, since the
+    /// machine may have much else to do.
     @ParameterizedTest
     @EnumSource(names = {"TELPHER", "FOREIGN"})
     void aHundredThousandPieces(Kind kind) {
@@ -210,8 +217,11 @@ abstract class VectorContract extends Contract {
             far.add(remote.slice((long) i * form.stride, form.piece));
         }
         Collections.shuffle(near, random);
+        ThreadMXBean threads = ManagementFactory.getThreadMXBean();
+        long begin = threads.getCurrentThreadCpuTime();
         MemorySlices list = MemorySlices.of(near);
         RemoteSlices remoteList = RemoteSlices.of(far);
+        long used = threads.getCurrentThreadCpuTime() - begin;
         long seed = random.nextLong();
         for (int i = 0; i < form.count; i++) {
             long at = (long) i * form.piece;
@@ -219,8 +229,13 @@ abstract class VectorContract extends Contract {
         }
         peer.fill("remote", 0, form.extent(), STALE);
         long total = (long) form.count * form.piece;
+        begin = threads.getCurrentThreadCpuTime();
         Outcome.of(connection().write(list, remoteList, TransferOptions.DEFAULTS))
                 .assertDone(total);
+        used += threads.getCurrentThreadCpuTime() - begin;
+        assertThat(used / form.count)
+                .as("nanoseconds of the caller's processor for each piece")
+                .isLessThan(MOST_NANOS_A_PIECE);
         peer.tell(self -> checkStrided(self, "remote", 0, form, seed));
 
         here.fill("local", 0, local.size(), STALE);
