@@ -70,7 +70,7 @@ final class Soak {
         Files.createDirectories(folder);
         events = new Events(folder.resolve("driver.events"));
         verdict = new Verdict(options);
-        nextLine = start + 60 * SECOND;
+        nextLine = start + pauseOfLines();
         Clock.OWN.start();
         nextSample = start;
     }
@@ -140,7 +140,7 @@ final class Soak {
             harm(now);
         }
         if (now >= nextLine) {
-            nextLine += 60 * SECOND;
+            nextLine += pauseOfLines();
             say(verdict.line(seconds(now), ranks, faults, 0));
             String grows = verdict.grows();
             if (grows != null) {
@@ -155,6 +155,10 @@ final class Soak {
 
     private double seconds(long now) {
         return (now - start) / (double) SECOND;
+    }
+
+    private long pauseOfLines() {
+        return (long) (options.line() * SECOND);
     }
 
     private long pause() {

@@ -87,6 +87,9 @@ public final class SoakCommand implements Callable<Integer> {
                             + " stays only if something was wrong.")
     private @Nullable Path folder;
 
+    @Option(names = "--line", hidden = true, defaultValue = "" + SECONDS_A_MINUTE)
+    private double line;
+
     @Option(names = "--plant", hidden = true, defaultValue = "NONE")
     private Plant plant;
 
@@ -130,6 +133,7 @@ public final class SoakCommand implements Callable<Integer> {
                         .toList(),
                 seed == null ? new Random().nextInt(Integer.MAX_VALUE) : seed,
                 every,
+                line,
                 folder,
                 plant);
     }

@@ -12,6 +12,7 @@ import org.jspecify.annotations.Nullable;
 /// @param paths which paths
 /// @param seed of everything that is drawn
 /// @param every mean seconds between two faults
+/// @param line seconds between two lines that say how it goes
 /// @param folder where events go; null for a new one, which is deleted if nothing fails
 /// @param plant a fault of the soak itself
 record SoakOptions(
@@ -20,6 +21,7 @@ record SoakOptions(
         List<SoakPath> paths,
         long seed,
         double every,
+        double line,
         @Nullable Path folder,
         Plant plant) {
     private static final int MOST_RANKS = 16;
@@ -35,6 +37,9 @@ record SoakOptions(
         }
         if (!(every > 0)) {
             throw new IllegalArgumentException("--every must be above 0");
+        }
+        if (!(line > 0)) {
+            throw new IllegalArgumentException("--line must be above 0");
         }
         if (paths.isEmpty()) {
             throw new IllegalArgumentException(

@@ -97,12 +97,16 @@ class SoakTest {
         assertThat(events.resolve("driver.events")).content().doesNotContain("telpher1:");
     }
 
+    /// By a line in the middle: two come during the warm-up, and the end after a minute.
     @Test
     void everythingThatLeaksIsFound() throws Exception {
-        Process soak = start("--plant", "LEAK", "--minutes", "0.5", "--path", "shm-ring");
+        Process soak =
+                start("--plant", "LEAK", "--minutes", "1", "--line", "14", "--path", "shm-ring");
         String text = output(soak);
         assertThat(soak.exitValue()).as(text).isEqualTo(1);
         assertThat(text)
+                .containsPattern("\n0:00:1[4-9]  [0-9,]+ operations, .*; wrong 0; warming up\n")
+                .containsPattern("\n0:00:[45][0-9]  .*; wrong 0; something leaks: descriptors of")
                 .contains("FAILED: something leaks: descriptors of rank 0")
                 .contains("; threads of rank 0")
                 .contains("; MB of memory of rank 0");
@@ -148,6 +152,7 @@ class SoakTest {
                 "--path=moon",
                 "--transport=moon",
                 "--every=0",
+                "--line=0",
                 "--metrics=9464"
             })
     void wrongOptionsAreNamedAndEndWithTwo(String option) {
