@@ -29,10 +29,13 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import picocli.CommandLine;
 
 /// `top` and `serve-metrics` against a process that has something to do.
@@ -249,28 +252,41 @@ class WatchTest {
         assertThat(errors.toString()).contains("cannot listen on 192.0.2.1:80");
     }
 
-    @Test
-    void commandsThatRunLongServeTheirOwnCounters(@TempDir Path folder) throws Exception {
-        Process bench =
-                start(
-                        Main.class,
-                        "bench",
-                        "--listen",
-                        "" + folder.resolve("address"),
-                        "--metrics",
-                        "127.0.0.1:0");
+    /// Those of the process itself, or of one that it has started.
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "bench --listen DIR/address",
+                "fullmesh --listen --ranks=1 --address-file=DIR/address",
+                "soak --ranks=2 --path=tcp --folder=DIR/events"
+            })
+    void commandsThatRunLongServeTheirOwnCounters(String words, @TempDir Path folder)
+            throws Exception {
+        String line = words.replace("DIR", folder.toString()) + " --metrics 127.0.0.1:0";
+        Process command = start(Main.class, line.split(" "));
         BufferedReader out =
-                new BufferedReader(new InputStreamReader(bench.getInputStream(), UTF_8));
+                new BufferedReader(new InputStreamReader(command.getInputStream(), UTF_8));
         String url = out.readLine().substring("metrics on ".length());
-        assertThat(out.readLine()).contains("address written to");
-        String page = get(url, 200);
-        while (!page.contains("telpher_process_readable")) {
+        assertThat(out.readLine()).as("what it says of itself").isNotBlank();
+        long end = System.nanoTime() + LIMIT.multipliedBy(4).toNanos(); // to start ranks, too
+        String found = get(url, 200);
+        while (!found.contains("telpher_process_readable")) {
+            assertThat(System.nanoTime()).as("time to publish the counters").isLessThan(end);
             LockSupport.parkNanos(50_000_000); // its counters are published by the next tick
-            page = get(url, 200);
+            found = get(url, 200);
         }
-        String own = "telpher_process_readable{pid=\"" + bench.pid() + "\"}";
-        assertThat(value(page, own)).isEqualTo(1);
+        String page = found;
+        List<ProcessHandle> ranks = command.descendants().toList();
         assertThat(page).doesNotContain("pid=\"" + pid + "\"");
+        assertThat(Stream.concat(Stream.of(command.toHandle()), ranks.stream()))
+                .anyMatch(
+                        one ->
+                                page.contains(
+                                        "telpher_process_readable{pid=\"" + one.pid() + "\"} 1"));
+        command.toHandle().destroy(); // and it ends what it has started
+        for (ProcessHandle rank : ranks) {
+            rank.onExit().get(20, TimeUnit.SECONDS);
+        }
     }
 
     @Test
