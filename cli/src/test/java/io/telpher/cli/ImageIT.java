@@ -49,8 +49,8 @@ class ImageIT {
     private static final Map<String, String> IN_ROOT =
             Map.of("PATH", PLAIN.get("PATH"), "HOME", "/home");
 
-    /// Twice what is promised: the machine may be busy.
-    private static final Duration LONGEST_TO_FIRST_ROW = Duration.ofSeconds(120);
+    /// From unpacking on. A machine that is busy has two tries.
+    private static final Duration LONGEST_TO_FIRST_ROW = Duration.ofSeconds(60);
 
     @TempDir static Path temp;
     private static Path archive;
@@ -92,13 +92,13 @@ class ImageIT {
 
     @Test
     void benchRunsWithoutJavaAndLaterStartsUseACache() throws Exception {
-        long began = System.nanoTime();
-        Path root = rootWithoutJava(archive);
-        assertThat(firstRow(root)).contains("write");
-        Duration time = Duration.ofNanos(System.nanoTime() - began);
-        System.out.printf(
-                "image: %d ms from unpacking to the first row of bench%n", time.toMillis());
-        assertThat(time).isLessThan(LONGEST_TO_FIRST_ROW);
+        Path root = firstUse("first");
+        if (root == null) {
+            root = firstUse("second");
+        }
+        assertThat(root)
+                .as("a row of bench within %s of unpacking, in two tries", LONGEST_TO_FIRST_ROW)
+                .isNotNull();
 
         Script.Result version = inRoot(root, launcher(), "--version");
         assertThat(version.errors()).isEmpty();
@@ -150,7 +150,7 @@ class ImageIT {
     @Test
     void testsRunWithoutJavaAndMaven() throws Exception {
         Path tests = pack("tests");
-        Path root = rootWithoutJava(tests);
+        Path root = rootWithoutJava(tests, "tests");
         String launcher = "/opt/" + name(tests) + "/bin/telpher-tests";
 
         Script.Result good =
@@ -176,7 +176,24 @@ class ImageIT {
         return archive.getFileName().toString().replace(".tar.gz", "");
     }
 
-    /// Runs `bench` as a first user does, until the first row of its table.
+    /// Unpacks the image, and runs `bench` as a first user does.
+    ///
+    /// @return where, or null when the first row came too late
+    private static Path firstUse(String folder) throws Exception {
+        long began = System.nanoTime();
+        Path root = rootWithoutJava(archive, folder);
+        String row = firstRow(root);
+        Duration time = Duration.ofNanos(System.nanoTime() - began);
+        System.out.printf(
+                "image: %d ms from unpacking to the first row of bench%n", time.toMillis());
+        if (time.compareTo(LONGEST_TO_FIRST_ROW) > 0) {
+            return null;
+        }
+        assertThat(row).contains("write");
+        return root;
+    }
+
+    /// Runs `bench` until the first row of its table.
     ///
     /// @return the row, or what it printed last when it ended or was too late
     private static String firstRow(Path root) throws Exception {
@@ -229,11 +246,11 @@ class ImageIT {
 
     /// Unpacks an archive into a root folder with the tools that the launchers use, and the
     /// libraries that these tools and the JVM need.
-    private static Path rootWithoutJava(Path archive) throws Exception {
+    private static Path rootWithoutJava(Path archive, String folder) throws Exception {
         assumeTrue("root".equals(System.getProperty("user.name")), "chroot needs root");
-        Path root = temp.resolve("root-" + name(archive));
-        for (String folder : List.of("bin", "dev", "home", "opt", "proc", "tmp")) {
-            Files.createDirectories(root.resolve(folder));
+        Path root = temp.resolve("root-" + folder);
+        for (String part : List.of("bin", "dev", "home", "opt", "proc", "tmp")) {
+            Files.createDirectories(root.resolve(part));
         }
         Script.Result unpack =
                 new Script(
