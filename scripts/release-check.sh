@@ -1,8 +1,9 @@
 #!/bin/sh
 # Checks what a release promises besides its tests:
 #
-#   release-check.sh api           the public API against the last release (tag v*): breaks are listed, and
-#                                  are a failure unless the version says so (major, or minor before 1.0)
+#   release-check.sh api           the public API of what is committed against the last release (tag v*) before it:
+#                                  breaks are listed, and are a failure unless the version says so (major, or minor
+#                                  before 1.0)
 #   release-check.sh build         two builds of what is committed, in different folders, give the same files,
 #                                  byte for byte: jars, sources, Javadoc, bills of materials
 #   release-check.sh address       pom.xml says where the project is found, which Maven Central asks for
@@ -13,7 +14,7 @@
 #                                  once more, in another folder and time zone, and compares; compiles nothing
 #   release-check.sh compare OLD NEW   the public API of one jar of the engine, or of bootstrap, against another
 #
-# The tests run the last three and `address`, and hold what `deploy` makes against their own build.
+# The tests run all but `build`, `api` on a small tree of their own, and hold what `deploy` makes against their own build.
 # Exit code: 0 good, 1 broken promise, 2 usage. Needs git; JAVA_HOME, else the JDK of telpher.
 
 set -eu
@@ -64,9 +65,15 @@ compare() {
     return $status
 }
 
+# Prints the last release up to commit $1.
+release_before() { git -C "$ROOT" describe --tags --abbrev=0 --match 'v[0-9]*' "$1" 2>/dev/null; }
+
 check_api() {
-    tag=$(git -C "$ROOT" describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null) || {
-        say 'api: no release yet (no tag v*), nothing to compare with'
+    # What has its tag already is compared with the release before it, not with itself.
+    last=HEAD
+    [ -z "$(git -C "$ROOT" tag --list 'v[0-9]*' --points-at HEAD)" ] || last=HEAD^
+    tag=$(release_before $last) || {
+        say "api: no release up to $last (no tag v*), nothing to compare with"
         return
     }
     version=$(sed -n 's/^    <version>\(.*\)<.*/\1/p' "$ROOT/pom.xml")

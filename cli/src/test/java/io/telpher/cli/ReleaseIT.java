@@ -174,6 +174,99 @@ class ReleaseIT {
         assertThat(broken.errors()).contains("breaks programs");
     }
 
+    /// On a repository of its own: the modules' descriptions are the real ones, their sources are
+    /// not, since two builds of those would take minutes.
+    @Test
+    void aReleaseThatBreaksTheApiOfTheLastOneIsRefused() throws Exception {
+        Path tree = repository();
+        Path thing = tree.resolve("engine/src/main/java/io/telpher/Thing.java");
+        git(tree, "tag", "v0.1.0");
+        Script.Result first = check(tree, "api");
+        assertThat(first.status()).as(first.errors()).isZero();
+        assertThat(first.output()).contains("no release up to HEAD^");
+
+        Files.writeString(
+                thing, Files.readString(thing).replace("public static int two", "static int two"));
+        git(tree, "commit", "-qam", "Break it");
+        // As somebody would who checks what has its tag already.
+        git(tree, "tag", "v0.1.1");
+        Script.Result second = check(tree, "api");
+        assertThat(second.output()).contains("Thing", "two()");
+        assertThat(second.errors()).contains("breaks programs written for v0.1.0", "next minor");
+        assertThat(second.status()).isEqualTo(1);
+    }
+
+    /// A git repository with one commit, of one public class in each module that is compared.
+    private Path repository() throws Exception {
+        Path tree = Script.sourceTree();
+        Path made = Files.createDirectories(temp.resolve("repository"));
+        for (String file :
+                List.of(
+                        "engine/pom.xml",
+                        "bootstrap/pom.xml",
+                        "scripts/release-check.sh",
+                        "mvnw",
+                        ".mvn/jvm.config",
+                        ".mvn/wrapper/maven-wrapper.properties")) {
+            Files.createDirectories(made.resolve(file).getParent());
+            Files.copy(tree.resolve(file), made.resolve(file), StandardCopyOption.COPY_ATTRIBUTES);
+        }
+        Files.writeString(
+                made.resolve("pom.xml"),
+                Files.readString(tree.resolve("pom.xml"))
+                        .replaceFirst(
+                                "(?s)<modules>.*</modules>",
+                                "<modules><module>engine</module><module>bootstrap</module></modules>"));
+        Files.writeString(made.resolve(".gitignore"), "target/\n");
+        source(made, "engine", "io.telpher.engine", "io.telpher");
+        source(made, "bootstrap", "io.telpher.bootstrap", "io.telpher.bootstrap");
+        git(made, "init", "-q");
+        git(made, "add", ".");
+        git(made, "commit", "-qm", "Begin");
+        return made;
+    }
+
+    private static void source(Path tree, String folder, String module, String exported)
+            throws IOException {
+        Path sources = tree.resolve(folder).resolve("src/main/java");
+        Path of = Files.createDirectories(sources.resolve(exported.replace('.', '/')));
+        Files.writeString(
+                sources.resolve("module-info.java"),
+                "module %s {%n    exports %s;%n}%n".formatted(module, exported));
+        Files.writeString(
+                of.resolve("Thing.java"),
+                """
+                package %s;
+
+                public final class Thing {
+                    private Thing() {}
+
+                    public static int one() {
+                        return 1;
+                    }
+
+                    public static int two() {
+                        return 2;
+                    }
+                }
+                """
+                        .formatted(exported));
+    }
+
+    private void git(Path tree, String... arguments) throws Exception {
+        List<String> command =
+                new ArrayList<>(
+                        List.of(
+                                "git",
+                                "-c",
+                                "user.name=test",
+                                "-c",
+                                "user.email=test@telpher.test"));
+        command.addAll(List.of(arguments));
+        Script.Result result = new Script(command, tree, System.getenv()).await();
+        assertThat(result.status()).as(result.errors()).isZero();
+    }
+
     /// The jar with one more public class in an exported package.
     private Path withAnotherClass(Path jar) throws IOException {
         Path source = Files.createDirectories(temp.resolve("src")).resolve("Other.java");
