@@ -360,7 +360,8 @@ final class RendezvousClient implements Rendezvous {
         int pause = LEAST_PAUSE_MILLIS;
         while (closed.getCount() > 0) {
             try {
-                int wait = FOLLOW_MILLIS;
+                // Whether a server is back shall be known at once.
+                int wait = mirror.isReachable() ? FOLLOW_MILLIS : 1;
                 Self me = self;
                 if (me != null && epoch != 0) {
                     long due = nextBeat - System.nanoTime();
@@ -368,7 +369,7 @@ final class RendezvousClient implements Rendezvous {
                         announceAgain(me, Deadline.in(ATTEMPT));
                         due = nextBeat - System.nanoTime();
                     }
-                    wait = Math.clamp(due / 1_000_000, 1, FOLLOW_MILLIS);
+                    wait = Math.clamp(due / 1_000_000, 1, wait);
                 }
                 Request withdrawal;
                 while ((withdrawal = withdrawals.peek()) != null) {
