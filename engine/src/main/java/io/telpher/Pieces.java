@@ -132,16 +132,24 @@ final class Pieces<R> {
         int[] sizes = new int[shape.length];
         long lowest = first;
         long highest = first;
-        for (int d = 0; d < shape.length && count > 0; d++) {
-            sizes[d] = (int) shape[d];
-            long reach = Math.multiplyExact(strides[d], shape[d] - 1);
-            lowest = Math.addExact(lowest, Math.min(reach, 0));
-            highest = Math.addExact(highest, Math.max(reach, 0));
+        long extent = 0;
+        try {
+            for (int d = 0; d < shape.length && count > 0; d++) {
+                sizes[d] = (int) shape[d];
+                long reach = Math.multiplyExact(strides[d], shape[d] - 1);
+                lowest = Math.addExact(lowest, Math.min(reach, 0));
+                highest = Math.addExact(highest, Math.max(reach, 0));
+            }
+            if (count > 0) {
+                extent = Math.addExact(Math.subtractExact(highest, lowest), pieceLength);
+            }
+        } catch (ArithmeticException e) { // further away than any byte of any region
+            throw new IndexOutOfBoundsException(
+                    "offset %d, shape %s and strides %s do not fit into %d bytes"
+                            .formatted(
+                                    first, Arrays.toString(shape), Arrays.toString(strides), size));
         }
-        MemorySlice.checkRange(
-                lowest,
-                count == 0 ? 0 : Math.addExact(Math.subtractExact(highest, lowest), pieceLength),
-                size);
+        MemorySlice.checkRange(lowest, extent, size);
         return new Pieces<>(region, first, pieceLength, sizes, strides.clone(), count);
     }
 

@@ -129,6 +129,18 @@ class SlicesTest {
         assertThat(inside).as("seed %d: grids inside of their region", seed).isBetween(200, 1900);
     }
 
+    @Test
+    void aGridThatReachesFurtherThanANumberLiesOutside() {
+        long far = 1L << 62;
+        for (long[] strides :
+                new long[][] {{far, 0}, {-far, 0}, {far / 2, far / 2}, {far / 2, -far / 2}}) {
+            assertThatThrownBy(() -> Pieces.grid("r", 7, far, new long[] {3, 3}, strides, far))
+                    .isInstanceOf(IndexOutOfBoundsException.class)
+                    .hasMessageContaining(
+                            "offset 7, shape [3, 3] and strides " + Arrays.toString(strides));
+        }
+    }
+
     private static void list(
             long[] shape, long[] strides, int dimension, long at, List<Long> offsets) {
         if (dimension == shape.length) {
