@@ -68,7 +68,7 @@ calls: Any = _NoCalls()
 
 _OF_HANDLES = frozenset((
     "endpointClose", "endpointPort", "regionClose", "connectionClose", "connectionPoll", "connectionIsOpen", "connectionFailure",
-    "taskAbandon", "post", "run", "poll", "isIdle", "cancel", "watch", "handles", "complete",
+    "taskAbandon", "post", "run", "poll", "postings", "cancel", "watch", "handles", "complete",
 ))
 """The functions that take a handle; the others take a request."""
 

@@ -331,24 +331,37 @@ class PreparedTransfer(PostedTransfer):
             error, ended = _table.take_failure(word)
             if ended is None:
                 self._result = _IDLE
+                self._posting = self._postings()  # what could not be posted may count
                 return error
             self._result = ended
         else:
             self._result = word or None
-        # Not before: who asks for the end while this is being posted may hear that of the posting before.
+        # As the engine counts. Not before: who asks for the end while this is being posted may hear that of the posting before.
         self._posting += 1
         return None
 
     def _interrupted(self, before: Any, why: BaseException) -> None:
         """Something was raised in the middle of a posting. ``before``: the result of the one before it, None where it had not begun."""
-        if before is None or self._result is not None:
+        if before is None:
             return
-        if isinstance(why, (ForkedError, InternalError)) or calls.isIdle(self._handle) == 1:
+        if isinstance(why, (ForkedError, InternalError)):
+            if self._result is None:
+                self._result = before
+            return
+        # Ctrl-C. Where it came in place of what the call said, the transfer is posted, and pending until the engine says otherwise: what it was
+        # before would be a false end, with the engine still at the caller's memory.
+        postings = self._postings()
+        if self._result is None and postings == self._posting:
             self._result = before  # there was no call
-        else:
-            # Ctrl-C, raised when the call had returned, in place of what it said: so it is taken for posted, and pending until the engine says
-            # otherwise. What it was before would be a false end, with the engine still at the caller's memory.
-            self._posted(0)
+        self._posting = postings
+
+    def _postings(self) -> int:
+        """By the engine's count, as long as it knows the transfer."""
+        word: int = calls.postings(self._handle)
+        if word < 0:
+            _table.take_failure(word)
+            return self._posting
+        return word
 
     def _overtake(self) -> None:
         """Calls what was to be called after the posting before: the callback thread has not come to it yet."""

@@ -146,11 +146,16 @@ def test_post_all_raises_when_the_others_are_posted(pair):
     assert write.wait(DEADLINE) == 8 and target.view == bytes(8) + b"\1" * 8
 
 
+@pytest.mark.parametrize("was", ["idle", "done"])
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_an_interrupt_in_a_posting_leaves_nothing_pending_for_ever(tcp_pair, monkeypatch, when):
+def test_an_interrupt_in_a_posting_leaves_nothing_pending_for_ever(tcp_pair, monkeypatch, when, was):
     """Before it was claimed, between the claim and the call (as Python 3.9 and 3.10 may), and after the call."""
     calls = _table.calls
     receive = tcp_pair.ba.prepare_receive(bytearray(4))
+    if was == "done":
+        receive.post()
+        tcp_pair.ab.send(b"one").wait(DEADLINE)
+        assert receive.wait(DEADLINE) == 3
     post, take, settle = calls.post, receive._take, telpher.PreparedTransfer._take
 
     def interrupted_taking(transfer):
@@ -170,7 +175,7 @@ def test_an_interrupt_in_a_posting_leaves_nothing_pending_for_ever(tcp_pair, mon
             with pytest.raises(KeyboardInterrupt):
                 posting()
             monkeypatch.setattr(of, name, whole)
-            assert receive.state == ("pending" if (name, when) == ("post", "after") else "idle")
+            assert receive.state == ("pending" if (name, when) == ("post", "after") else was)
     if when == "before":
         receive.post()
     tcp_pair.ab.send(b"four").wait(DEADLINE)

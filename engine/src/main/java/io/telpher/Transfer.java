@@ -61,6 +61,9 @@ public interface Transfer {
     /// @return what is known of the far side; `UNKNOWN` while the transfer is pending
     RemoteQuiet remoteQuiet();
 
+    /// @return how often it has been posted, as the thread sees it that posted it last
+    long postings();
+
     /// Waits for the end: spins, then parks.
     ///
     /// @throws TelpherException that [#error()] names, when it did not end as `DONE`

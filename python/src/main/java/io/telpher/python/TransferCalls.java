@@ -255,9 +255,9 @@ final class TransferCalls {
         return polled.poll().isTerminal() ? result(polled) : 0;
     }
 
-    /// @return 1 when it was never posted, else 0
-    static long isIdle(long transfer) {
-        return get(transfer).state() == TransferState.IDLE ? 1 : 0;
+    /// @return how often it has been posted
+    static long postings(long transfer) {
+        return get(transfer).postings();
     }
 
     /// Request: transfer 8, nanoseconds 8.

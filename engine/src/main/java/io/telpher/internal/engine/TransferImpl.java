@@ -68,6 +68,9 @@ final class TransferImpl implements Transfer {
     /// posts and whoever ends the posting; under the monitor where that bit is set.
     private volatile int state = IDLE;
 
+    /// Written by who posts, once the posting is his.
+    private long postings;
+
     private RemoteQuiet quiet = RemoteQuiet.UNKNOWN;
     private long moved;
     private String path = "";
@@ -135,6 +138,7 @@ final class TransferImpl implements Transfer {
                 throw new IllegalStateException("this transfer is pending; wait for its end first");
             }
         } while (!STATE.compareAndSet(this, before, PENDING | (before & LISTENED)));
+        postings++;
         quiet = RemoteQuiet.UNKNOWN;
         moved = 0;
         error = null;
@@ -235,6 +239,11 @@ final class TransferImpl implements Transfer {
     @Override
     public TransferState state() {
         return STATES[standing(state)];
+    }
+
+    @Override
+    public long postings() {
+        return postings;
     }
 
     @Override
