@@ -179,7 +179,14 @@ class PostedTransfer(Transfer):
         return self._settle(self._posting, calls.poll(self._handle))
 
     def _settle(self, posting: int, word: int) -> int:
-        """Takes what a call said of this transfer. Returns 0 while it is pending."""
+        """Takes what a call said of this transfer, and lets go of what its end leaves. Returns 0 while it is pending."""
+        if not self._hear(posting, word):
+            return 0
+        self._let_go()
+        return 1
+
+    def _hear(self, posting: int, word: int) -> int:
+        """Takes what a call said of this transfer, and no more: who holds a lock lets go later. Returns 0 while it is pending."""
         if word == 0:
             return 0
         result: Union[int, Ended] = word
@@ -198,8 +205,12 @@ class PostedTransfer(Transfer):
         self._result = result
         # Only now: whoever still holds the number finds the result here.
         _table.give_back(self._handle)
-        self._keep = None
-        temporary, self._temporary = self._temporary, ()
+
+    def _let_go(self) -> None:
+        """Of the memory, after the end. A region's close may wait, and finalisers of the memory do whatever they like: not to be called with a lock."""
+        if self._result is None:
+            return  # its end could not be read
+        temporary, self._temporary, self._keep = self._temporary, (), None
         for region in temporary:
             region.discard()
 
@@ -218,10 +229,9 @@ class PostedTransfer(Transfer):
         _table.check()
         with _watch_lock:
             if self._result is None:
-                if self._callbacks is None:
-                    self._callbacks = []
-                    _watch(self)
-                self._callbacks.append(fn)
+                callbacks = _watch(self)
+                _have_thread()
+                callbacks.append(fn)
                 return
         if self._result is _IDLE:
             raise RuntimeError("this transfer was not posted")
@@ -307,7 +317,7 @@ class PreparedTransfer(PostedTransfer):
                 self._claim.release()
             except RuntimeError:
                 pass  # it was not taken
-            if self._temporary:
+            if self._temporary and before is not None:  # else it is another's posting, as that which a signal's handler has interrupted
                 hold(self)
         if error is not None:
             raise error
@@ -381,6 +391,9 @@ class PreparedTransfer(PostedTransfer):
                 return  # of a posting before: another thread has seen its end, and has posted again
             self._result = result
 
+    def _let_go(self) -> None:
+        """It may be posted again."""
+
 
 def post_all(transfers: Iterable[PreparedTransfer]) -> None:
     """Posts all of them in one call into the engine, in this order; each ends by itself, as after ``post``.
@@ -426,8 +439,8 @@ def post_all(transfers: Iterable[PreparedTransfer]) -> None:
             break
         except BaseException as e:  # Ctrl-C; the loop goes on with the next one
             first = first or e
-    for transfer, _ in begun:  # without any claim, after which the callback thread looks as well
-        if transfer._temporary:
+    for transfer, before in begun:  # without any claim, after which the callback thread looks as well
+        if transfer._temporary and before is not None:
             hold(transfer)
     if first is not None:
         raise first
@@ -459,18 +472,30 @@ _HOUR = 3_600_000_000_000
 
 def hold(transfer: PostedTransfer) -> None:
     """Keeps a transfer that is pending, its connection and the memory that was registered for it, whoever drops them: that thread lets them go at its
-    end."""
+    end. Where no thread can be started (at interpreter exit, or there are too many) it stays until there is one: it is posted, so nothing is raised."""
     with _watch_lock:
-        if transfer._result is None and transfer._callbacks is None:
-            transfer._callbacks = []
+        if transfer._result is None:
             _watch(transfer)
+            try:
+                _have_thread()
+            except RuntimeError:
+                pass
 
 
-def _watch(transfer: PostedTransfer) -> None:
+def _have_thread() -> None:
     global _thread
     if _thread is None and not _stopping:
-        _thread = threading.Thread(target=_tell, name="telpher-callbacks", daemon=True)
-        _thread.start()
+        thread = threading.Thread(target=_tell, name="telpher-callbacks", daemon=True)
+        thread.start()
+        _thread = thread
+
+
+def _watch(transfer: PostedTransfer) -> List[Callback]:
+    """Has the thread told of the end of what is pending. Returns what is to be called then."""
+    if transfer._callbacks is not None:
+        return transfer._callbacks
+    callbacks: List[Callback] = []
+    transfer._callbacks = callbacks
     handle = transfer._handle
     _watched[handle] = transfer
     word = calls.watch(handle)
@@ -479,6 +504,7 @@ def _watch(transfer: PostedTransfer) -> None:
         if not isinstance(error, Closed):
             raise error
         calls.complete(handle)  # it has ended, and another thread has given its handle back
+    return callbacks
 
 
 def _tell() -> None:
@@ -493,6 +519,8 @@ def _tell() -> None:
             continue
         for handle in handles[:count]:
             transfer, callbacks = _ended(handle)
+            if transfer is not None:
+                transfer._let_go()
             for fn in callbacks:
                 _call(fn, transfer)
             del transfer, callbacks
@@ -511,8 +539,9 @@ def _ended(handle: int) -> Tuple[Any, List[Callback]]:
             return None, []
         try:
             # Twice, as the first may have been asked while its posting was not yet written down.
-            if transfer._result is None and not transfer._poll():
-                transfer._poll()
+            for _ in range(2):
+                if transfer._result is None:
+                    transfer._hear(transfer._posting, calls.poll(handle))
         except Exception:
             _table.log().exception("the end of a transfer could not be read")
         callbacks, transfer._callbacks = transfer._callbacks, None
@@ -538,4 +567,7 @@ def stop_callbacks() -> None:
     if _thread is not None and _table.usable():
         calls.complete(0)
         if _thread is not threading.current_thread():
-            _thread.join(1)
+            try:
+                _thread.join(1)
+            except RuntimeError:  # what is left to do at exit does not depend on it
+                pass

@@ -1,6 +1,7 @@
 """What holds memory, transfers and connections that the caller drops, and until when."""
 
 import gc
+import threading
 import time
 import weakref
 
@@ -119,6 +120,75 @@ def test_memory_of_a_message_that_nobody_waits_for_is_let_go(pair):
     while alive() is not None and time.monotonic() < until:
         time.sleep(0.01)
     assert alive() is None
+
+
+def test_memory_is_let_go_without_a_lock(pair):
+    """So that a finaliser of it may take one that others hold while they send."""
+    lock, finalised, into = threading.Lock(), threading.Event(), bytearray(300_000)
+
+    class Owned(bytearray):
+        def __del__(self):
+            finalised.set()
+            with lock:
+                pass
+
+    with lock:
+        pair.ab.send(Owned(b"\7" * 300_000))
+        assert pair.ba.receive(into).wait(DEADLINE) == 300_000 and finalised.wait(DEADLINE)
+        sending = threading.Thread(target=pair.ab.send, args=(b"\7" * 300_000,))
+        sending.start()
+        sending.join(DEADLINE)
+        assert not sending.is_alive()
+    assert pair.ba.receive(into).wait(DEADLINE) == 300_000
+
+
+NO_THREADS = """
+    import atexit, threading, time
+    atexit.register(lambda: print("closed", a._handle == b._handle == 0))
+    import telpher
+    from telpher import _transfer
+    a, b = telpher.Endpoint(), telpher.Endpoint()
+    ab, ba = a.connect(b.address, 60), b.accept(60)
+    into = bytearray(300_000)
+
+    class NoThread(threading.Thread):
+        def start(self):
+            raise RuntimeError("can't start new thread")
+
+    whole, threading.Thread = threading.Thread, NoThread
+    ab.send(b"\7" * 300_000)
+"""
+"""What this sends is pending, and nobody's; there is no thread to hear of its end."""
+
+
+def test_a_send_that_no_thread_can_be_started_for_is_sent(script):
+    """It is let go when there is a thread."""
+    sending = script(
+        NO_THREADS
+        + """
+    print(ba.receive(into).wait(60), into.count(7))
+    receive = ba.receive(bytearray(1))
+    called = threading.Event()
+    for threading.Thread in NoThread, whole:
+        try:
+            receive.add_done_callback(lambda _: called.set())
+        except RuntimeError as e:
+            print(e)
+    ab.send(b"x")
+    print(called.wait(60))
+    until = time.monotonic() + 60
+    while _transfer._watched and time.monotonic() < until:
+        time.sleep(0.01)
+    print(len(_transfer._watched), a.metrics()["regions"])
+    """
+    )
+    out, err = sending.end()
+    assert (out.splitlines(), err) == (["300000 300000", "can't start new thread", "True", "0 0", "closed True"], "")
+
+
+def test_endpoints_close_at_exit_where_no_thread_can_be_started(script):
+    out, err = script(NO_THREADS).end()
+    assert (out, err) == ("closed True\n", "")
 
 
 def test_a_connection_that_nobody_holds_sends_all_the_same(pair):

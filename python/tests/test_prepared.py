@@ -6,7 +6,7 @@ import time
 import pytest
 import telpher
 from conftest import DEADLINE
-from telpher import _table
+from telpher import _table, _transfer
 
 
 def test_prepared_transfers_run_again(pair):
@@ -183,6 +183,18 @@ def test_an_interrupt_in_a_posting_leaves_nothing_pending_for_ever(tcp_pair, mon
     receive.post()
     tcp_pair.ab.send(b"more").wait(DEADLINE)
     assert receive.wait(DEADLINE) == 4
+
+
+def test_who_cannot_post_leaves_it_to_who_has(tcp_pair, monkeypatch):
+    """A signal's handler that has interrupted a posting is told so without waiting for the lock of the callback thread, which may wait for that posting."""
+    held = []
+    monkeypatch.setattr(_transfer, "hold", held.append)
+    receive = tcp_pair.ba.prepare_receive(bytearray(4)).post()
+    assert held == [receive]
+    for posting in receive.post, receive.run, lambda: telpher.post_all([receive]):
+        with pytest.raises(RuntimeError, match="pending"):
+            posting()
+    assert held == [receive]
 
 
 def test_a_signal_s_handler_may_ask_for_the_end_of_what_it_interrupts(tcp_pair, monkeypatch):
