@@ -216,8 +216,7 @@ class RankTest {
             for (Path thread : threads) {
                 String status = status(thread);
                 if (status.startsWith("Name:\t" + name + "\n")) {
-                    String list =
-                            status.replaceAll("(?s).*Cpus_allowed_list:\\s*(\\S+).*", "$1");
+                    String list = status.replaceAll("(?s).*Cpus_allowed_list:\\s*(\\S+).*", "$1");
                     found.add(Cores.parseList(list).size());
                 }
             }

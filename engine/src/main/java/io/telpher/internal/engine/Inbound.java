@@ -319,8 +319,7 @@ final class Inbound implements Receiver {
         op.expected = op.kind == Operation.Kind.RECEIVE ? Frame.field(h, at, Frame.B) : op.length;
         if (op.received == op.expected && op.claimed > op.received) {
             connection.violated("more data than it said");
-        } else if (op.received == op.expected
-                && !connection.endings.finish(op, Connection.DONE)) {
+        } else if (op.received == op.expected && !connection.endings.finish(op, Connection.DONE)) {
             refusals.refuseLocked(h, at, Connection.CANCELLED, 0, 0);
         }
     }

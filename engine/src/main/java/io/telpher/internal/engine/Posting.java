@@ -99,8 +99,7 @@ final class Posting {
                         }
                         TelpherException why = new TelpherException.Unsupported(String.valueOf(e));
                         endings.failed(transfer.kind, transfer.length, "", Connection.FAILED, why);
-                        listened =
-                                transfer.ended(Connection.FAILED, RemoteQuiet.YES, 0, "", why);
+                        listened = transfer.ended(Connection.FAILED, RemoteQuiet.YES, 0, "", why);
                         throw e;
                     }
                     if (op.kind == Operation.Kind.NOTIFY && stream == null) {
@@ -191,11 +190,7 @@ final class Posting {
             tell(
                     transfer,
                     transfer.ended(
-                            result,
-                            RemoteQuiet.YES,
-                            transfer.length,
-                            oneSided.path(remote),
-                            null));
+                            result, RemoteQuiet.YES, transfer.length, oneSided.path(remote), null));
         } else {
             String path = oneSided.path(remote);
             endedAtOnce(transfer, result, path, shortFailure(result, transfer, remote, path));
