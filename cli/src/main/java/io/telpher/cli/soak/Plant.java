@@ -25,7 +25,7 @@ enum Plant {
     private static final int AFTER_SECONDS = 4;
     private static final int DESCRIPTORS_A_SECOND = 20;
     private static final int THREADS_A_SECOND = 5;
-    private static final int BYTES_A_SECOND = 24 << 20;
+    private static final int BYTES_A_SECOND = 32 << 20;
     private static final List<FileInputStream> LEAKED = new ArrayList<>();
 
     /// @return the rank that gets it: memory and descriptors are watched in rank 0, which is never
