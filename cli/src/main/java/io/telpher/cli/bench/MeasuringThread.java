@@ -6,9 +6,8 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.function.Supplier;
 
-/// The thread that measures, which can be kept on a core. It is not the one that opens endpoints
-/// and starts processes: what a thread starts may run where that thread may, and the engine's
-/// threads and other programs are free, as an application has them.
+/// The thread that measures, which can be kept on a core. It is not the one that starts processes:
+/// what a thread starts may run where that thread may, and other programs are free.
 final class MeasuringThread implements AutoCloseable {
     private final ExecutorService thread;
 

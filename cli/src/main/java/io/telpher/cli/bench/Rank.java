@@ -56,14 +56,22 @@ final class Rank implements AutoCloseable {
     /// @return what the other ranks must know
     Message open(Stage stage) {
         closeStand();
-        Stand opened = new Stand(stage, number);
+        Stand opened =
+                stage.sharesCores()
+                        ? thread.call(() -> new Stand(stage, number))
+                        : new Stand(stage, number);
         stand = opened;
         return opened.describe();
     }
 
     /// Connects to the neighbours.
     void connect(List<Message> descriptions) {
-        stand().connect(descriptions);
+        Stand s = stand();
+        if (s.stage.sharesCores()) {
+            thread.run(() -> s.connect(descriptions));
+        } else {
+            s.connect(descriptions);
+        }
     }
 
     Stand stand() {

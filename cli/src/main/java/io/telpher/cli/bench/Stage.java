@@ -100,6 +100,14 @@ record Stage(
         };
     }
 
+    /// @return whether the engine's threads inherit the core of the thread that measures. Beside a
+    ///     thread that polls they have nothing to do; on another core they take turns with it all
+    ///     the same, and large sends in flight over shared memory are slower by a quarter to a half
+    ///     (docs/benchmarks.md). What a NIC carries out leaves time to others.
+    boolean sharesCores() {
+        return !path.equals("verbs");
+    }
+
     /// @return whether network interfaces carry it
     boolean hasRails() {
         return !transport().equals("shm");

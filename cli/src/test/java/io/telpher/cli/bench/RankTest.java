@@ -195,7 +195,8 @@ class RankTest {
         assertThat(roundTrips / result.nanos()).isBetween(0.6, 1.01);
     }
 
-    /// What the engine starts while a rank opens and measures is not kept where the rank is.
+    /// What this thread starts, such as other programs, is not kept where the rank is; what the
+    /// engine starts is, unless a NIC carries it all out.
     @Test
     void onlyTheThreadThatMeasuresIsPinned() throws IOException {
         List<Integer> cores = Cores.available();
@@ -206,7 +207,30 @@ class RankTest {
         run(Op.WRITE, 1, Phase.Place.SHARED);
         assertThat(allowed("telpher-rank-0")).containsExactly(1);
         assertThat(allowed("telpher-rank-1")).containsExactly(cores.size());
-        assertThat(allowed("telpher-progres")).containsExactly(cores.size());
+        assertThat(allowed("telpher-progres")).containsExactly(1);
+        assertThat(processors(Files.readString(Path.of("/proc/thread-self/status"))))
+                .isEqualTo(cores.size());
+        assertThat(Stream.of("mapped", "tcp", "verbs-ring", "verbs").filter(RankTest::sharesCores))
+                .containsExactly("mapped", "tcp", "verbs-ring");
+    }
+
+    private static int processors(String status) {
+        String list = status.replaceAll("(?s).*Cpus_allowed_list:\\s*(\\S+).*", "$1");
+        return Cores.parseList(list).size();
+    }
+
+    private static boolean sharesCores(String path) {
+        return new Stage(
+                        path,
+                        MemoryPair.TELPHER,
+                        0,
+                        List.of(),
+                        Traffic.PAIR,
+                        Traffic.Direction.ONE,
+                        2,
+                        8,
+                        Stage.Waiting.SUITED)
+                .sharesCores();
     }
 
     /// @return for each thread of this process with a name how many processors it may use
@@ -216,8 +240,7 @@ class RankTest {
             for (Path thread : threads) {
                 String status = status(thread);
                 if (status.startsWith("Name:\t" + name + "\n")) {
-                    String list = status.replaceAll("(?s).*Cpus_allowed_list:\\s*(\\S+).*", "$1");
-                    found.add(Cores.parseList(list).size());
+                    found.add(processors(status));
                 }
             }
         }
