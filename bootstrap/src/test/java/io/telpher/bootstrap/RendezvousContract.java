@@ -505,6 +505,9 @@ abstract class RendezvousContract {
                 start(
                         () -> {
                             try {
+                                // That it has left may come first.
+                                RendezvousEvent left = watch.next(SOON);
+                                assertThat(left).isInstanceOf(RendezvousEvent.Left.class);
                                 return new AssertionError(watch.next(SOON));
                             } catch (TelpherException e) {
                                 return e;
