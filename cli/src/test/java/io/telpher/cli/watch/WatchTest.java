@@ -269,24 +269,25 @@ class WatchTest {
         String url = out.readLine().substring("metrics on ".length());
         assertThat(out.readLine()).as("what it says of itself").isNotBlank();
         long end = System.nanoTime() + LIMIT.multipliedBy(4).toNanos(); // to start ranks, too
-        String found = get(url, 200);
-        while (!found.contains("telpher_process_readable")) {
-            assertThat(System.nanoTime()).as("time to publish the counters").isLessThan(end);
+        String page = get(url, 200);
+        while (!shows(page, command)) {
+            assertThat(System.nanoTime()).as("time to publish: %s", page).isLessThan(end);
             LockSupport.parkNanos(50_000_000); // its counters are published by the next tick
-            found = get(url, 200);
+            page = get(url, 200);
         }
-        String page = found;
-        List<ProcessHandle> ranks = command.descendants().toList();
         assertThat(page).doesNotContain("pid=\"" + pid + "\"");
-        assertThat(Stream.concat(Stream.of(command.toHandle()), ranks.stream()))
-                .anyMatch(
-                        one ->
-                                page.contains(
-                                        "telpher_process_readable{pid=\"" + one.pid() + "\"} 1"));
+        List<ProcessHandle> ranks = command.descendants().toList();
         command.toHandle().destroy(); // and it ends what it has started
         for (ProcessHandle rank : ranks) {
             rank.onExit().get(20, TimeUnit.SECONDS);
         }
+    }
+
+    /// Whether a page has the counters of a process, or of one that it has started.
+    private static boolean shows(String page, Process command) {
+        return Stream.concat(Stream.of(command.toHandle()), command.descendants())
+                .map(one -> "telpher_process_readable{pid=\"" + one.pid() + "\"} 1")
+                .anyMatch(page::contains);
     }
 
     @Test
