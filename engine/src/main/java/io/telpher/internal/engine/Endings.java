@@ -472,9 +472,11 @@ final class Endings {
     /// @return false when one has yet to end, or to leave
     boolean forceRevocable() {
         boolean all = true;
+        boolean told = connection.oneSided.links.tellOfSends();
         for (int i = 0; i < table.size(); i++) {
             Operation op = table.at(i);
-            all &= !op.copying || op.inside == null;
+            // Not by `inside`, which is another thread's: that enters, and leaves, a moment apart.
+            all &= !(told && op.copying && op.kind == Operation.Kind.SEND);
             if (op.revocable && op.state() == Operation.ENDING) {
                 tryFinish(op, true);
                 all &= op.state() != Operation.ENDING;

@@ -90,6 +90,16 @@ final class LinkWindows {
         }
     }
 
+    /// Whether this side tells the peer, through the windows, of the receives that it stores into.
+    boolean tellOfSends() {
+        for (Direct each : links) {
+            if (each.adverts != null) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     /// Whether the peer may be storing into a receive that is revocable.
     boolean isInside(long receive) {
         for (Direct each : links) {

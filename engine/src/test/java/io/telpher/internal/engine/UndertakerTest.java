@@ -6,6 +6,7 @@ import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.internal.wire.Frame;
+import io.telpher.spi.Adverts;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.Lane;
 import io.telpher.spi.Link;
@@ -24,6 +25,7 @@ import org.junit.jupiter.api.Test;
 /// Ends that a well-kept transport or an honest peer does not bring about.
 class UndertakerTest {
     private static final Duration LIMIT = Duration.ofSeconds(20);
+    private static final int SIZE = 64 << 10;
 
     private EndpointImpl endpoint;
     private ConnectionCore core;
@@ -82,6 +84,91 @@ class UndertakerTest {
             assertThat(System.nanoTime()).as("nobody finishes the burial").isLessThan(end);
             Thread.sleep(1);
         }
+    }
+
+    /// A sender says through the windows that it has left the peer's receive: they stay until it
+    /// has said so, whatever it is in the middle of.
+    @Test
+    void windowsStayUntilThisSidesSendersHaveSaidThatTheyAreOut() throws InterruptedException {
+        OpenWindows windows = new OpenWindows();
+        StubLane lane = new StubLane(Lane.LEAST_PAYLOAD);
+        assertThat(core.add(new Link(lane, windows), 0, "stub", "")).isTrue();
+        Transfer send = new ConnectionImpl(core).send(1, endpoint.allocate(SIZE).all());
+        Operation op = core.table.at(1);
+        assertThat(op.kind).isEqualTo(Operation.Kind.SEND);
+        setCopying(op, true);
+        core.fail(new TelpherException.PeerLost("the test ends it"));
+        core.afterwards(); // unless the progress thread was here first
+        assertThat(receive.await(LIMIT)).isTrue();
+        Thread.sleep(50);
+        assertThat(windows.closed).isFalse();
+        assertThat(send.state().isTerminal()).isFalse();
+
+        setCopying(op, false);
+        assertThat(send.await(LIMIT)).isTrue();
+        long end = System.nanoTime() + LIMIT.toNanos();
+        while (!windows.closed || !endpoint.connections().isEmpty()) {
+            assertThat(System.nanoTime()).as("nobody finishes the burial").isLessThan(end);
+            Thread.sleep(1);
+        }
+    }
+
+    private void setCopying(Operation op, boolean copying) {
+        core.lock.lock();
+        try {
+            op.copying = copying;
+        } finally {
+            core.lock.unlock();
+        }
+    }
+
+    /// Windows whose receives nobody is inside.
+    private static final class OpenWindows implements Windows, Adverts {
+        volatile boolean closed;
+
+        @Override
+        public CompletableFuture<Window> open(RemoteMemory memory, Deadline deadline) {
+            throw new TelpherException.Unsupported("no windows here");
+        }
+
+        @Override
+        public Adverts adverts() {
+            return this;
+        }
+
+        @Override
+        public String explain() {
+            return "open";
+        }
+
+        @Override
+        public void close() {
+            closed = true;
+        }
+
+        @Override
+        public void admit(long receive) {}
+
+        @Override
+        public void keepOut(long receive) {}
+
+        @Override
+        public boolean isInside(long receive) {
+            return false;
+        }
+
+        @Override
+        public boolean enter(long receive) {
+            return true;
+        }
+
+        @Override
+        public boolean isOpen(long receive) {
+            return true;
+        }
+
+        @Override
+        public void exit(long receive) {}
     }
 
     private static final class StuckWindows implements Windows {
