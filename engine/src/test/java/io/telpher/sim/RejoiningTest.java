@@ -29,6 +29,43 @@ class RejoiningTest {
         }
     }
 
+    /// Before anything but itself has seen that it was there.
+    @Test
+    void aLaneThatDiesAtOnceComesBack() {
+        try (Simulation simulation = new Simulation(1)) {
+            SimHost left = simulation.host("left");
+            SimHost right = simulation.host("right");
+            SimLink unused = simulation.link(left, right, LinkOptions.DEFAULTS);
+            SimLink bad = simulation.link(left, right, LinkOptions.DEFAULTS.withLanes(1));
+            AtomicReference<EndpointAddress> address = new AtomicReference<>();
+            left.start("acceptor", () -> accept(simulation, left, address));
+            right.start(
+                    "initiator",
+                    () -> {
+                        simulation.await(() -> address.get() != null, SHORT);
+                        try (Endpoint endpoint = right.open(EndpointOptions.DEFAULTS)) {
+                            Connection peer = endpoint.connect(address.get(), SHORT);
+                            while (live(peer) < 2) {
+                                simulation.sleep(Duration.ofNanos(10_000));
+                            }
+                            bad.reset();
+                            simulation.await(() -> live(peer) == 1, SHORT);
+                            simulation.await(() -> live(peer) == 2, Duration.ofMinutes(5));
+                        }
+                    });
+            simulation.run();
+        }
+    }
+
+    private static void accept(
+            Simulation simulation, SimHost host, AtomicReference<EndpointAddress> address) {
+        try (Endpoint endpoint = host.open(EndpointOptions.DEFAULTS)) {
+            address.set(endpoint.address());
+            Connection peer = endpoint.accept(SHORT);
+            simulation.await(() -> !peer.isOpen(), Duration.ofMinutes(10));
+        }
+    }
+
     private static void run(Duration after) {
         try (Simulation simulation = new Simulation(1)) {
             SimHost left = simulation.host("left");
@@ -43,15 +80,7 @@ class RejoiningTest {
                                     .withJitter(Duration.ZERO)
                                     .withLanes(1));
             AtomicReference<EndpointAddress> address = new AtomicReference<>();
-            left.start(
-                    "acceptor",
-                    () -> {
-                        try (Endpoint endpoint = left.open(EndpointOptions.DEFAULTS)) {
-                            address.set(endpoint.address());
-                            Connection peer = endpoint.accept(SHORT);
-                            simulation.await(() -> !peer.isOpen(), Duration.ofMinutes(10));
-                        }
-                    });
+            left.start("acceptor", () -> accept(simulation, left, address));
             right.start(
                     "initiator",
                     () -> {
@@ -59,7 +88,6 @@ class RejoiningTest {
                         try (Endpoint endpoint = right.open(EndpointOptions.DEFAULTS)) {
                             Connection peer = endpoint.connect(address.get(), SHORT);
                             simulation.await(() -> live(peer) == 2, SHORT);
-                            simulation.sleep(Duration.ofSeconds(3)); // seen by a tick
                             bad.reset();
                             simulation.await(() -> live(peer) == 1 && bad.lanes() == 0, SHORT);
                             while (bad.lanes() == 0) { // until it is dialled again

@@ -12,6 +12,9 @@ final class Lanes {
 
     private volatile LaneState[] all = new LaneState[0];
 
+    /// Written under the connection's lock.
+    private volatile int most;
+
     /// Indices that no lane can have any more: one has it, had it, or will never come. Guarded by
     /// the connection's lock.
     private final BitSet spent = new BitSet(MOST);
@@ -43,6 +46,7 @@ final class Lanes {
         }
         after[at] = added;
         all = after;
+        most = Math.max(most, live());
     }
 
     @Nullable LaneState find(int index) {
@@ -61,6 +65,11 @@ final class Lanes {
             n += s.dead ? 0 : 1;
         }
         return n;
+    }
+
+    /// @return most live lanes that there ever were
+    int most() {
+        return most;
     }
 
     /// @return how many live lanes go one way to the peer

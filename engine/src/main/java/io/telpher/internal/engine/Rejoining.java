@@ -35,9 +35,6 @@ final class Rejoining {
 
     // Of the thread that ticks.
 
-    /// Most lanes that there ever were.
-    private int most;
-
     private long pause;
     private long due;
     private boolean waiting;
@@ -69,12 +66,11 @@ final class Rejoining {
 
     /// Called by the progress thread now and then, without lock and tokens.
     void tick(long now) {
-        int live = connection.lanes.live();
-        most = Math.max(most, live);
+        int most = connection.lanes.most();
         if (dialling || connection.isOver() || endpoint.isClosed()) {
             return;
         }
-        if (live == most) {
+        if (connection.lanes.live() == most) {
             waiting = false;
             failure = null;
             return;
@@ -151,6 +147,7 @@ final class Rejoining {
     /// @return a line about what is missing; empty where nothing is
     String explain() {
         int live = connection.lanes.live();
+        int most = connection.lanes.most();
         String why = failure;
         if (live >= most) {
             return "";
