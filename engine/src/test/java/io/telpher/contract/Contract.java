@@ -21,10 +21,10 @@ import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.provider.ArgumentsSource;
 import org.opentest4j.TestAbortedException;
 
-/// Promises that hold on every path. Subclasses hold the tests of one topic; [ContractTest]
-/// and [EndingsContractTest] nest them all. Each runs in one process and between two, with TCP also
-/// between two network namespaces, but for what makes no sense there ([Setting.In]) or is no
-/// different:
+/// Promises that hold on every path. Subclasses hold the tests of one topic; [ContractTest],
+/// [EndingsContractTest], [DeathContractTest] and [EnduranceContractTest] nest them all. Each runs
+/// in one process and between two, with TCP also between two network namespaces, but for what makes
+/// no sense there ([Setting.In]) or is no different:
 ///
 /// - Death, deadlines, exec: in one process they would kill, stop or replace the test itself.
 /// - 5 GiB ([LargeTransferTest]): on each path once. The namespaces' TCP is that of two processes.

@@ -3,7 +3,9 @@ package io.telpher.contract;
 import org.junit.jupiter.api.Nested;
 
 /// The contract, each topic on every path and in every place that it has ([Setting.Provider]).
-/// What is about endings stands in [EndingsContractTest]: two classes, so that two JVMs share them.
+/// What is about endings stands in [EndingsContractTest], what is about deaths in
+/// [DeathContractTest], what takes long in [EnduranceContractTest]: several classes for several
+/// JVMs.
 class ContractTest {
     @Nested
     class WriteRead extends WriteReadContract {}
@@ -28,7 +30,4 @@ class ContractTest {
 
     @Nested
     class Access extends AccessContract {}
-
-    @Nested
-    class Endurance extends EnduranceContract {}
 }

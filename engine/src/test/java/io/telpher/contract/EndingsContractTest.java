@@ -2,8 +2,8 @@ package io.telpher.contract;
 
 import org.junit.jupiter.api.Nested;
 
-/// The contract of what ends: receives, regions, connections, endpoints, and peers that stop, die
-/// or turn into another program. [ContractTest] says where each topic runs.
+/// The contract of what ends: receives, regions, connections and endpoints, and of peers that stop.
+/// [ContractTest] says where each topic runs.
 class EndingsContractTest {
     @Nested
     class Advert extends AdvertContract {}
@@ -19,13 +19,4 @@ class EndingsContractTest {
 
     @Nested
     class Standstill extends StandstillContract {}
-
-    @Nested
-    class Death extends DeathContract {}
-
-    @Nested
-    class DeathForms extends DeathFormsContract {}
-
-    @Nested
-    class Exec extends ExecContract {}
 }
