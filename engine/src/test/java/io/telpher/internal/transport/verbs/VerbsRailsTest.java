@@ -223,7 +223,8 @@ class VerbsRailsTest {
     }
 
     /// The second rail dies with what the first had left, which goes out once more then, and
-    /// nothing else does.
+    /// nothing else does. On a host that stands still the first may have next to nothing left, or
+    /// be found dead before the others are done: then it is tried again.
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void aRailDiesWithWhatAnotherHasLeft(boolean read) throws InterruptedException {
@@ -246,8 +247,9 @@ class VerbsRailsTest {
                                         || (VERBS.carried() >= BYTES - 2 * RANGE
                                                 && others.stream().allMatch(VERBS::isIdle)));
                 VERBS.holdOneSided(true);
+                boolean leftARange = BYTES - VERBS.carried() >= RANGE;
                 paceAll(BYTES);
-                inTime = isAlive(couple, first);
+                inTime = leftARange && isAlive(couple, first);
                 if (inTime) {
                     await(
                             "what was left goes out again",
