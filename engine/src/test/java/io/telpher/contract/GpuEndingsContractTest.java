@@ -14,6 +14,10 @@ class GpuEndingsContractTest {
     }
 
     @Nested
+    @Setting.OnRequest({TestPath.CUDA_VIA, TestPath.CUDA_RING, TestPath.CUDA_TCP})
+    class Advert extends AdvertContract {}
+
+    @Nested
     @Setting.In(Place.TWO)
     class Revocation extends RevocationContract {}
 

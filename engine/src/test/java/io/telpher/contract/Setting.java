@@ -78,19 +78,27 @@ record Setting(TestPath path, Place place) {
             OnRequest rare = context.getRequiredTestClass().getAnnotation(OnRequest.class);
             List<TestPath> onRequest = rare == null ? List.of() : List.of(rare.value());
             boolean onGpus = context.getTags().contains(FakeGpu.TAG);
-            return Arrays.stream(TestPath.values())
-                    .filter(path -> path.isOnGpus() == onGpus)
-                    .filter(
-                            path ->
-                                    ONLY.isEmpty()
-                                            ? !onRequest.contains(path)
-                                            : ONLY.equals(path.path()))
-                    .flatMap(
-                            path ->
-                                    path.places().stream()
-                                            .filter(places::contains)
-                                            .map(place -> new Setting(path, place)))
-                    .map(Arguments::of);
+            List<Arguments> all =
+                    Arrays.stream(TestPath.values())
+                            .filter(path -> path.isOnGpus() == onGpus)
+                            .filter(
+                                    path ->
+                                            ONLY.isEmpty()
+                                                    ? !onRequest.contains(path)
+                                                    : ONLY.equals(path.path()))
+                            .flatMap(
+                                    path ->
+                                            path.places().stream()
+                                                    .filter(places::contains)
+                                                    .map(place -> new Setting(path, place)))
+                            .map(Arguments::of)
+                            .toList();
+            if (all.isEmpty() && ONLY.isEmpty()) {
+                throw new IllegalStateException(
+                        context.getRequiredTestClass().getName()
+                                + " runs on no path: its @In and @OnRequest leave none");
+            }
+            return all.stream();
         }
     }
 }

@@ -123,6 +123,16 @@ class VerbsMeshTest {
         return said;
     }
 
+    /// Has the kernel lose packets of a cable (100 % is one that is cut), or delay them.
+    private static void impair(String cable, String how, String much)
+            throws IOException, InterruptedException {
+        String unused = execute("tc", "qdisc", "add", "dev", cable, "root", "netem", how, much);
+    }
+
+    private static void mend(String cable) throws IOException, InterruptedException {
+        String unused = execute("tc", "qdisc", "del", "dev", cable, "root");
+    }
+
     private static Transfer write(Connection connection, MemoryRegion from, MemoryRegion to) {
         for (long i = 0; i < from.size(); i += 509) {
             from.segment().set(JAVA_BYTE, i, (byte) (from.segment().get(JAVA_BYTE, i) + 1 + i));
@@ -225,16 +235,14 @@ class VerbsMeshTest {
                     String cable = cableOf(connection.metrics().lanes().getFirst());
                     Transfer transfer = write(connection, a, b);
                     try {
-                        execute(
-                                "tc", "qdisc", "add", "dev", cable, "root", "netem", "loss",
-                                "100%");
+                        impair(cable, "loss", "100%");
                         assertDone(transfer, a, b);
                         assertDone(write(connection, a, b), a, b);
                         assertThat(connection.metrics().lanes())
                                 .anyMatch(lane -> !lane.alive())
                                 .anyMatch(ConnectionMetrics.Lane::alive);
                     } finally {
-                        execute("tc", "qdisc", "del", "dev", cable, "root");
+                        mend(cable);
                     }
                 });
     }
@@ -257,9 +265,7 @@ class VerbsMeshTest {
                         Transfer transfer = write(connection, a, b);
                         for (String cable : CABLES) {
                             cut.add(cable);
-                            execute(
-                                    "tc", "qdisc", "add", "dev", cable, "root", "netem", "loss",
-                                    "100%");
+                            impair(cable, "loss", "100%");
                         }
                         assertDone(transfer, a, b);
                         assertDone(write(connection, a, b), a, b);
@@ -269,7 +275,7 @@ class VerbsMeshTest {
                         b.segment().fill((byte) 9);
                     } finally {
                         for (String cable : cut) {
-                            execute("tc", "qdisc", "del", "dev", cable, "root");
+                            mend(cable);
                         }
                     }
                     Thread.sleep(500); // what the cables held back
@@ -296,9 +302,7 @@ class VerbsMeshTest {
                     assertDone(write(connection, a, b), a, b);
                     try {
                         for (String cable : CABLES) {
-                            execute(
-                                    "tc", "qdisc", "add", "dev", cable, "root", "netem", "loss",
-                                    "30%");
+                            impair(cable, "loss", "30%");
                         }
                         a.segment().fill((byte) 3);
                         Transfer transfer =
@@ -318,7 +322,7 @@ class VerbsMeshTest {
                         }
                     } finally {
                         for (String cable : CABLES) {
-                            execute("tc", "qdisc", "del", "dev", cable, "root");
+                            mend(cable);
                         }
                     }
                 });
@@ -368,8 +372,8 @@ class VerbsMeshTest {
     @ValueSource(booleans = {true, false})
     void lostPacketsAreSentAgain(boolean rings) throws Exception {
         try {
-            execute("tc", "qdisc", "add", "dev", "n01", "root", "netem", "loss", "3%");
-            execute("tc", "qdisc", "add", "dev", "n20", "root", "netem", "delay", "5ms");
+            impair("n01", "loss", "3%");
+            impair("n20", "delay", "5ms");
             connected(
                     rings ? RINGS : ALL,
                     (here, there, connection) -> {
@@ -378,8 +382,8 @@ class VerbsMeshTest {
                         assertDone(write(connection, a, b), a, b);
                     });
         } finally {
-            execute("tc", "qdisc", "del", "dev", "n01", "root");
-            execute("tc", "qdisc", "del", "dev", "n20", "root");
+            mend("n01");
+            mend("n20");
         }
     }
 }
