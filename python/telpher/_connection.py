@@ -34,10 +34,10 @@ class Connection:
     transfer, which costs more: register what is used again. Non-contiguous tensors move in C order. The *remote* side is a ``RemoteMemory`` (at
     least as long), ``RemotePieces``, or a list of ``RemoteMemory``.
 
-    ``deadline``: seconds until the transfer is revoked; None: the endpoint's. ``stream``: ``"current"``: before a transfer of GPU memory is posted
-    the host waits for torch's current stream, and for the objects' own; None: the bytes are ready; a CUDA stream (``torch.cuda.Stream``, CuPy's,
-    anything with ``__cuda_stream__``, or its number): the transfer begins when the stream gets there, what is put into the stream afterwards waits
-    for its end, and no host waits. Two transfers of which one needs the other belong on two streams (docs/python.md, "Streams").
+    ``deadline``: seconds until the transfer is revoked; None: the endpoint's. ``stream``: ``"current"``: a transfer of GPU memory begins when torch's
+    current stream, and the objects' own, have done what was put into them before; they go on, and no host waits; None: the bytes are ready; a CUDA
+    stream (``torch.cuda.Stream``, CuPy's, anything with ``__cuda_stream__``, or its number): the transfer begins when the stream gets there, and what
+    is put into the stream afterwards waits for its end. Two transfers of which one needs the other belong on two such (docs/python.md, "Streams").
     """
 
     __slots__ = ("_handle", "endpoint", "__weakref__")
@@ -60,9 +60,8 @@ class Connection:
         if notification is None and counter is None and deadline is None and priority == "normal":
             region = local.region if type(local) is MemorySlice else local
             if type(region) is MemoryRegion and type(remote) is RemoteMemory and (stream is None or stream is _CURRENT):
-                if region._device is not None and stream is not None:
-                    _streams.wait_for_current({region._device: [region._owner]})
-                word = calls.write(_ONE_SIDED(self._handle, region._handle, local.offset, local.nbytes, remote._data))
+                after = 0 if region._device is None or stream is None else _streams.address(kept := _streams.current({region._device: [region._owner]}))
+                word = calls.write(_ONE_SIDED(self._handle, region._handle, local.offset, local.nbytes, after, remote._data))
                 if word >= DONE:
                     transfer = _new(Transfer)  # finished(word), without a call
                     transfer._result = word
@@ -77,9 +76,8 @@ class Connection:
         if deadline is None and priority == "normal":
             region = local.region if type(local) is MemorySlice else local
             if type(region) is MemoryRegion and type(remote) is RemoteMemory and (stream is None or stream is _CURRENT) and not region._readonly:
-                if region._device is not None and stream is not None:
-                    _streams.wait_for_current({region._device: [region._owner]})
-                word = calls.read(_ONE_SIDED(self._handle, region._handle, local.offset, local.nbytes, remote._data))
+                after = 0 if region._device is None or stream is None else _streams.address(kept := _streams.current({region._device: [region._owner]}))
+                word = calls.read(_ONE_SIDED(self._handle, region._handle, local.offset, local.nbytes, after, remote._data))
                 if word >= DONE:
                     transfer = _new(Transfer)  # finished(word), without a call
                     transfer._result = word
@@ -94,9 +92,8 @@ class Connection:
         if deadline is None and priority == "normal":
             region = local.region if type(local) is MemorySlice else local
             if type(region) is MemoryRegion and (stream is None or stream is _CURRENT):
-                if region._device is not None and stream is not None:
-                    _streams.wait_for_current({region._device: [region._owner]})
-                word = calls.send(_message(self._handle, region._handle, local.offset, local.nbytes, tag))
+                after = 0 if region._device is None or stream is None else _streams.address(kept := _streams.current({region._device: [region._owner]}))
+                word = calls.send(_message(self._handle, region._handle, local.offset, local.nbytes, after, tag))
                 return finished(word) if word >= DONE else self._posted(word, region)
         return self._transfer(_SEND, local, None, tag, None, None, deadline, priority, stream)
 
@@ -109,9 +106,8 @@ class Connection:
         if deadline is None and priority == "normal":
             region = local.region if type(local) is MemorySlice else local
             if type(region) is MemoryRegion and (stream is None or stream is _CURRENT) and not region._readonly:
-                if region._device is not None and stream is not None:
-                    _streams.wait_for_current({region._device: [region._owner]})
-                word = calls.receive(_message(self._handle, region._handle, local.offset, local.nbytes, tag))
+                after = 0 if region._device is None or stream is None else _streams.address(kept := _streams.current({region._device: [region._owner]}))
+                word = calls.receive(_message(self._handle, region._handle, local.offset, local.nbytes, after, tag))
                 return finished(word) if word >= DONE else self._posted(word, region)
         return self._transfer(_RECEIVE, local, None, tag, None, None, deadline, priority, stream)
 
@@ -154,9 +150,8 @@ class Connection:
         _table.check()
         with _Sides(self.endpoint, operation, local, remote) as sides:
             place = _streams.place(stream, sides.holders)
-            if sides.holders and _streams.is_current(stream):
-                _streams.wait_for_current(sides.holders)
-            word = calls.transfer(self._request(operation, *sides.handles(), tag, notification, counter, deadline, priority, place))
+            after = _streams.current(sides.holders) if sides.holders and _streams.is_current(stream) else b""
+            word = calls.transfer(self._request(operation, *sides.handles(), tag, notification, counter, deadline, priority, place, after))
             if word >= DONE:
                 return finished(word)
             transfer = self._posted(word, sides.keep, sides.lent())
@@ -179,6 +174,7 @@ class Connection:
     def _request(
         self, operation: int, local: int, remote: int, tag: int, notification: Optional[bytes],
         counter: Optional[CounterUpdate], deadline: Optional[float], priority: str, place: Tuple[int, int],
+        after: bytes = b"",
     ) -> Any:
         if priority not in _PRIORITIES:
             raise ValueError("priority %r: write 'normal' or 'high'" % (priority,))
@@ -191,9 +187,10 @@ class Connection:
             0 if counter is None else 1 if counter.kind == "add" else 2,
             0 if counter is None else counter.value,
             *place,
+            _streams.address(after),
         )
         request = _Request(packed + (_table.NO_REMOTE if counter is None else counter.memory._data))
-        request.note = note
+        request.kept = note, after
         return request
 
     def _posted(self, word: int, keep: Any, temporary: Tuple[MemoryRegion, ...] = ()) -> PostedTransfer:
@@ -295,7 +292,7 @@ def _message(*values: int) -> bytes:
 class _Request(bytes):
     """A request that refers to other bytes, and keeps them."""
 
-    note: bytes
+    kept: Tuple[bytes, bytes]
 
 
 class _Sides:

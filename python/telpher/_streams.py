@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
+import itertools
+import struct
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
 from ._memory import Exported
+from ._values import address_of_bytes
 
 CURRENT = "current"
 
@@ -68,17 +70,30 @@ def _device(stream: Any) -> Optional[int]:
     return None
 
 
-def wait_for_current(holders: Holders) -> None:
-    """Waits on the host until what has been launched up to now, and writes or reads the bytes, has ended: for each device on the stream that is
-    torch's current one there in this thread, and on the one that an object's own interface names now."""
+def current(holders: Holders) -> bytes:
+    """The streams on which what has been launched up to now writes or reads the bytes: of each device the one that is torch's current one there in
+    this thread, and the one that an object's own interface names now. As the engine takes them (TransferCalls.after); empty where there is none.
+
+    Whoever passes their ``address`` keeps them until the call has returned.
+    """
     torch: Any = sys.modules.get("torch")
     launching = torch is not None and torch.cuda.is_initialized()
+    found: Dict[Tuple[int, int], None] = {}
     for device, objects in holders.items():
         if launching:
-            torch.cuda.current_stream(device).synchronize()
-        for number in {_own_stream(each, torch) for each in objects}:
+            found[device, torch.cuda.current_stream(device).cuda_stream] = None
+        for each in objects:
+            number = _own_stream(each, torch)
             if number is not None:
-                _synchronise(device, number)
+                found[device, number] = None
+    if not found:
+        return b""
+    return struct.pack("<%dq" % (1 + 2 * len(found)), len(found), *itertools.chain.from_iterable(found))
+
+
+def address(streams: bytes) -> int:
+    """Where they lie; 0 for none."""
+    return address_of_bytes(streams) if streams else 0
 
 
 def _own_stream(thing: Any, torch: Any) -> Optional[int]:
@@ -89,28 +104,3 @@ def _own_stream(thing: Any, torch: Any) -> Optional[int]:
         return (getattr(thing, "__cuda_array_interface__", None) or {}).get("stream")
     thing.by.__dlpack__()  # orders its work before the legacy default stream, by DLPack's rules
     return _LEGACY_DEFAULT
-
-
-def _synchronise(device: int, stream: int) -> None:
-    """By the driver, in the context that frameworks and the engine share."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError as e:
-        raise RuntimeError("stream %d cannot be waited for: %s" % (stream, e)) from e
-    of, context, before = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p()
-
-    def call(name: str, *arguments: Any) -> None:
-        code = getattr(driver, name)(*arguments)
-        if code != 0:
-            raise RuntimeError("stream %d of device %d cannot be waited for: %s failed with code %d" % (stream, device, name, code))
-
-    call("cuDeviceGet", ctypes.byref(of), device)
-    call("cuDevicePrimaryCtxRetain", ctypes.byref(context), of)
-    try:
-        call("cuCtxPushCurrent_v2", context)
-        try:
-            call("cuStreamSynchronize", ctypes.c_void_p(stream))
-        finally:
-            call("cuCtxPopCurrent_v2", ctypes.byref(before))
-    finally:
-        call("cuDevicePrimaryCtxRelease_v2", of)

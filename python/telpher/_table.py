@@ -14,7 +14,7 @@ from . import _jvm, _signals
 from ._arguments import nanoseconds, whole
 from ._errors import Ended, ForkedError, InternalError, JvmError, decode
 
-VERSION = 5
+VERSION = 6
 """Of the requests below; Bridge.java has the same."""
 
 DONE = 1 << 62
@@ -36,9 +36,9 @@ class _Layout(struct.Struct):
 
 
 # Requests, in the order of the methods of the Java classes *Calls.
-ONE_SIDED = struct.Struct("<4q48s")  # connection, region, offset, length, a peer's descriptor
-MESSAGE = struct.Struct("<5q")  # connection, region, offset, length, tag
-TRANSFER = _Layout("<13q")  # see TransferCalls.transfer; a descriptor follows
+ONE_SIDED = struct.Struct("<5q48s")  # connection, region, offset, length, streams that it begins after, a peer's descriptor
+MESSAGE = struct.Struct("<6q")  # connection, region, offset, length, streams that it begins after, tag
+TRANSFER = _Layout("<14q")  # see TransferCalls.transfer; a descriptor follows
 PAIR = struct.Struct("<2q")
 TRIPLE = struct.Struct("<3q")
 QUADRUPLE = _Layout("<4q")

@@ -266,13 +266,13 @@ class PreparedTransfer(PostedTransfer):
 
     def post(self) -> PreparedTransfer:
         """Posts it, with the bytes of this moment. Returns itself. Raises RuntimeError while it is pending."""
-        self._start(calls.post)
+        self._start(calls.post, False)
         return self
 
     def run(self, timeout: Optional[float] = None) -> int:
         """``post`` and ``wait`` in one call into the engine: the fastest way."""
         if not self._plain or self._callbacks is not None:
-            word = self._start(calls.run)
+            word = self._start(calls.run, True)
             return word & _MOVED if word >= DONE else self.wait(timeout)
         # _start, without a call within Python.
         before: Any = None
@@ -299,14 +299,14 @@ class PreparedTransfer(PostedTransfer):
             raise error
         return self.wait(timeout)
 
-    def _start(self, call: Callable[[int], int]) -> int:
-        """Posts it, and takes down its end where that is known at once. Returns what the call did."""
-        self._settle_before()
+    def _start(self, call: Callable[[int], int], waits: bool) -> int:
+        """Posts it, and takes down its end where that is known at once. Returns what the call did. ``waits``: whether that waits for a slice."""
+        after = self._settle_before()
         before: Any = None
         try:
             self._take()
             before, self._result = self._result, None
-            word = call(self._handle)
+            word = calls.postAfter(_table.TRIPLE.pack(self._handle, _streams.address(after), waits)) if after else call(self._handle)
             error = self._posted(word)
         except BaseException as e:
             self._interrupted(before, e)
@@ -323,12 +323,12 @@ class PreparedTransfer(PostedTransfer):
             raise error
         return word
 
-    def _settle_before(self) -> None:
-        """What a posting waits for and calls before it is one. It runs code of others, so no claim is held meanwhile."""
-        if self._waits:
-            _streams.wait_for_current(self._waits)
+    def _settle_before(self) -> bytes:
+        """What a posting asks and calls before it is one. It runs code of others, so no claim is held meanwhile. Returns the streams that the posting
+        begins after."""
         if self._callbacks is not None:
             self._overtake()
+        return _streams.current(self._waits) if self._waits else b""
 
     def _take(self) -> None:
         """Takes the claim, or raises. Whoever calls this gives it back in either case, if it has it."""
@@ -405,8 +405,7 @@ def post_all(transfers: Iterable[PreparedTransfer]) -> None:
     closed) the first one's error is raised when the others have been posted.
     """
     every = list(transfers)
-    for transfer in every:
-        transfer._settle_before()  # of all before the first claim: a callback may ask any of them
+    afters = [transfer._settle_before() for transfer in every]  # of all before the first claim: a callback may ask any of them
     begun: List[List[Any]] = []  # transfers, and their results before; None where it had not begun
     words = (ctypes.c_int64 * 0)()
     first: Optional[BaseException] = None
@@ -416,8 +415,13 @@ def post_all(transfers: Iterable[PreparedTransfer]) -> None:
             transfer._take()
             begun[-1][1], transfer._result = transfer._result, None
         words = (ctypes.c_int64 * len(begun))(*[transfer._handle for transfer in every])
-        if begun:
-            _table.checked(calls.postAll(_table.PAIR.pack(len(begun), ctypes.addressof(words))))
+        at = ctypes.addressof(words)
+        for after, those in itertools.groupby(afters):  # mostly one group
+            count = len(list(those))
+            word = calls.postAll(_table.TRIPLE.pack(count, at, _streams.address(after)))
+            if word < 0:
+                first = first or _table.take_failure(word)[0]
+            at += 8 * count
     except BaseException as e:
         first = e
     # The call writes over every handle, and no handle looks like what it writes: so it is known even after Ctrl-C what has been posted.

@@ -212,7 +212,7 @@ def weights(side):
             for tensor in model:
                 tensor.fill_(version)
             before = time.perf_counter()
-            transfer = side.peer.write(regions, remotes, notification=b"%d" % version)  # waits for torch's current stream
+            transfer = side.peer.write(regions, remotes, notification=b"%d" % version)  # begins after torch's current stream
             transfer.wait(WAIT)
             side.said = "%s, %.2f ms" % (transfer.path, (time.perf_counter() - before) * 1e3)
             side.peer.wait_notification(WAIT)
@@ -268,6 +268,18 @@ def streams(side):
     else:
         assert side.peer.wait_notification(WAIT) == b"seven"
         assert bool((x == 7).all()), "the write did not wait for the stream, or the stream not for the write"
+    side.swap()
+    if side.rank == 0:
+        # By default it begins after the current stream, for which the call does not wait.
+        torch.cuda._sleep(late)
+        x.fill_(3)
+        write = side.peer.write(region, remote, notification=b"three")
+        pending = not write.done()
+        write.wait(WAIT)
+        assert pending, "the write ended before the current stream was there"
+    else:
+        assert side.peer.wait_notification(WAIT) == b"three"
+        assert bool((x == 3).all()), "the write did not wait for the current stream"
     side.swap()
     if side.rank == 1:
         # What torch does behind a receive finds the message.

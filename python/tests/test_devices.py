@@ -135,70 +135,190 @@ def test_many_are_posted_in_one_call(on_fake_gpus):
     assert lines[:3] == ["True True"] * 3 and lines[3].startswith("cuda"), lines
 
 
+STREAMS = """
+import ctypes, sys, types, telpher
+a, b = telpher.Endpoint(), telpher.Endpoint()
+ab, ba = a.connect(b.address), b.accept(30)
+on = [a.allocate(1024, device="cuda:%d" % i) for i in range(2)]
+driver = ctypes.CDLL("libcuda.so.1")  # the engine's
+driver.cuMemsetD8Async.argtypes = [ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, ctypes.c_void_p]
+driver.cuStreamWaitValue64_v2.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint]
+
+def check(code): assert code == 0, code
+
+class Stream:  # of a device, in its primary context; as torch shows one
+    def __init__(self, device):
+        of, self._context, handle, self._word, self._stops = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p(), 0
+        check(driver.cuDeviceGet(ctypes.byref(of), device))
+        check(driver.cuDevicePrimaryCtxRetain(ctypes.byref(self._context), of))
+        self.call(driver.cuStreamCreateWithPriority, ctypes.byref(handle), 1, 0)
+        self.call(driver.cuMemHostAlloc, ctypes.byref(self._word), 4096, 0)
+        self.cuda_stream, self._memory = handle.value, on[device].address
+    def call(self, call, *arguments):
+        check(driver.cuCtxPushCurrent_v2(self._context))
+        check(call(*arguments))
+        check(driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p())))
+    def fill(self, value): self.call(driver.cuMemsetD8Async, self._memory, value, 512, self.cuda_stream)
+    def stop(self):  # until it is let go
+        self._stops += 1
+        self.call(driver.cuStreamWaitValue64_v2, self.cuda_stream, self._word.value, self._stops, 0)
+    def go(self): ctypes.c_int64.from_address(self._word.value).value = self._stops
+    def synchronize(self): self.call(driver.cuStreamSynchronize, ctypes.c_void_p(self.cuda_stream))
+
+streams = [Stream(0), Stream(1)]
+asked = []  # of which devices torch was asked for its stream
+
+def launch():  # from here on torch is there, and its current streams are these
+    def current_stream(device):
+        asked.append(device)
+        return streams[device]
+    torch = sys.modules["torch"] = types.ModuleType("torch")
+    torch.Tensor = type("Tensor", (), {})
+    torch.cuda = types.SimpleNamespace(is_initialized=lambda: True, current_stream=current_stream)
+"""
+"""A script's first part: two endpoints, memory on two GPUs, and a stream of each, which can be stopped."""
+
+
 def test_what_is_under_way_on_a_stream_comes_first(on_fake_gpus):
-    """The streams that are current when a transfer is posted are waited for, on the devices whose memory it uses."""
+    """A transfer begins when the streams have got there that are current when it is posted, on the devices whose memory it uses. The call waits for none."""
     done = on_fake_gpus(
-        """
-        import ctypes, sys, types, telpher
-        a, b = telpher.Endpoint(), telpher.Endpoint()
-        ab, ba = a.connect(b.address), b.accept(30)
-        on = [a.allocate(1024, device="cuda:%d" % i) for i in range(2)]
-        driver = ctypes.CDLL("libcuda.so.1")  # the engine's
-        driver.cuMemsetD8Async.argtypes = [ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, ctypes.c_void_p]
+        STREAMS
+        + """
+class Array:  # of device 1: names no stream when it is registered
+    stream = None
+    @property
+    def __cuda_array_interface__(self):
+        return {"shape": (512,), "typestr": "|u1", "data": (on[1].address, False), "version": 3, "stream": self.stream}
 
-        def check(code): assert code == 0, code
+array = Array()
+region = a.register(array)
+prepared = ab.prepare_send(region)
+into = bytearray(512)
 
-        def in_context(device, call, *arguments):
-            of, context = ctypes.c_int(), ctypes.c_void_p()
-            check(driver.cuDeviceGet(ctypes.byref(of), device))
-            check(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), of))
-            check(driver.cuCtxPushCurrent_v2(context))
-            check(call(*arguments))
-            check(driver.cuCtxPopCurrent_v2(ctypes.byref(context)))
+def arrives(value, send):
+    receive = ba.receive(into)
+    streams[1].stop()
+    streams[1].fill(value)
+    sent = send()
+    pending = not sent.done()
+    streams[1].go()
+    sent.wait(30)
+    receive.wait(30)
+    return pending and into == bytes([value]) * 512
 
-        streams = [ctypes.c_void_p() for _ in range(2)]
-        for i in range(2): in_context(i, driver.cuStreamCreateWithPriority, ctypes.byref(streams[i]), 1, 0)
+array.stream = streams[1].cuda_stream
+print(arrives(1, lambda: ab.send(array)), arrives(2, lambda: ab.send(region)), arrives(3, prepared.post))
+print(arrives(4, lambda: ab.send(region, priority="high")), arrives(5, lambda: (telpher.post_all([prepared]), prepared)[1]))
+array.stream = None
 
-        class Array:  # of device 1: names no stream when it is registered
-            stream = None
-            @property
-            def __cuda_array_interface__(self):
-                return {"shape": (512,), "typestr": "|u1", "data": (on[1].address, False), "version": 3, "stream": self.stream}
+# torch's current stream of each device that is used, in whichever is torch's current device
+launch()
+print(arrives(6, lambda: ab.send(region)), arrives(7, prepared.post), asked)
+asked.clear()
+both = bytearray(1024)
+receive = ba.receive(both)
+for stream, value in zip(streams, (8, 9)):
+    stream.stop()
+    stream.fill(value)
+sent = ab.send([on[0][:512], on[1][:512]])
+streams[1].go(); streams[1].synchronize()
+pending = not sent.done()
+streams[0].go()
+print(pending, sent.wait(30), receive.wait(30), both == bytes([8]) * 512 + bytes([9]) * 512, sorted(asked))
 
-        array = Array()
-        region = a.register(array)
-        prepared = ab.prepare_send(region)
-        into = bytearray(512)
-
-        def arrives(value, send):
-            receive = ba.receive(into)
-            driver.fakeCudaSetDelay(300_000)  # microseconds from here on, for each piece of work
-            in_context(1, driver.cuMemsetD8Async, on[1].address, value, 512, streams[1])
-            send()
-            driver.fakeCudaSetDelay(0)
-            receive.wait(30)
-            return into == bytes([value]) * 512
-
-        array.stream = streams[1].value
-        print(arrives(1, lambda: ab.send(array)), arrives(2, lambda: ab.send(region)), arrives(3, prepared.post))
-        array.stream = None
-
-        # torch's current stream of each device that is used, in whichever is torch's current device
-        asked = []
-        class Current:
-            def __init__(self, device): asked.append(device); self.device = device
-            def synchronize(self): in_context(self.device, driver.cuStreamSynchronize, streams[self.device])
-        torch = sys.modules["torch"] = types.ModuleType("torch")
-        torch.Tensor = type("Tensor", (), {})
-        torch.cuda = types.SimpleNamespace(is_initialized=lambda: True, current_stream=lambda device=0: Current(device))
-        print(arrives(5, lambda: ab.send(region)), asked)
-        asked.clear()
-        host = ba.receive(bytearray(1024))
-        ab.send([on[0][:512], on[1][:512]]).wait(30); host.wait(30)
-        print(sorted(asked))
-        """
+# Each way of posting, one range and one call.
+there = b.allocate(512, device="cuda:0")
+back = bytearray(512)
+prepared = ab.prepare_write(region, there.remote)
+for value, post in enumerate((
+    lambda: ab.write(region, there.remote), lambda: ab.write(region, there.remote, notification=b"there"), prepared.post,
+)):
+    streams[1].stop()
+    streams[1].fill(value)
+    write = post()
+    print(write.done(), end=" ")
+    streams[1].go()
+    write.wait(30)
+    there.copy_out(back)
+    print(back == bytes([value]) * 512)
+streams[1].stop()
+read = ab.read(region, there.remote)
+print(read.done(), end=" ")
+streams[1].fill(11)
+streams[1].go()
+streams[1].synchronize()
+print(read.wait(30))
+print(prepared.run(30))  # the stream is idle
+"""
     )
-    assert done.end()[0].splitlines() == ["True True True", "True [1]", "[0, 1]"]
+    assert done.end()[0].splitlines() == [
+        "True True True", "True True", "True True [1, 1]", "True 1024 1024 True [0, 1]", *["False True"] * 3, "False 512", "512",
+    ]
+
+
+def test_no_stream_waits_for_a_peer_by_default(on_fake_gpus):
+    """A receive that nobody sends to keeps nobody; messages keep their order; a list is posted in parts that wait, and do not wait."""
+    done = on_fake_gpus(
+        STREAMS
+        + """
+launch()
+mine = streams[1]
+mine.stop()
+receive = ab.receive(on[1][:512])
+mine.fill(3)
+mine.go()
+mine.synchronize()
+print(receive.done())
+ba.send(bytes([5]) * 512).wait(30)
+print(receive.wait(30))
+
+# What is posted later with the same tag comes later, of the host's memory too; other tags do not wait.
+first, second, other = bytearray(512), bytearray(3), bytearray(5)
+receives = [ba.receive(first), ba.receive(second), ba.receive(other, tag=1)]
+mine.stop()
+mine.fill(7)
+sends = [ab.send(on[1][:512]), ab.send(b"two"), ab.send(b"other", tag=1)]
+print(receives[2].wait(30), sends[0].done(), receives[1].done())
+mine.go()
+print([receive.wait(30) for receive in receives], first == bytes([7]) * 512, second, other)
+
+there = b.allocate(1024, device="cuda:0")
+waiting = [ab.prepare_write(on[1][:8], there.remote[8 * i : 8 * i + 8]) for i in range(2)]
+ready = [ab.prepare_write(on[1][:8], there.remote[512 + 8 * i : 512 + 8 * i + 8], stream=None) for i in range(2)]
+mine.stop()
+telpher.post_all([waiting[0], ready[0], ready[1], waiting[1]])
+print([write.wait(30) for write in ready], [write.done() for write in waiting])
+mine.go()
+print([write.wait(30) for write in waiting])
+
+# Ends before the stream gets there.
+mine.stop()
+write = ab.write(on[1], there.remote, deadline=0.05)
+try: write.wait(30)
+except telpher.TimedOut as e: print(write.state)
+cancelled = ab.write(on[1], there.remote)
+print(cancelled.cancel(), cancelled.done(), cancelled.state)
+mine.go()
+print(ab.write(on[1], there.remote).wait(30))
+
+# One that records a graph fails its transfer, and goes on recording.
+streams[0].call(driver.cuStreamBeginCapture_v2, ctypes.c_void_p(streams[0].cuda_stream), 0)
+try: ab.write(on[0], there.remote).wait(30)
+except telpher.Unsupported as e: print("records a graph" in str(e))
+print(ab.write(on[0], there.remote, stream=None).wait(30))
+mine.stop()
+last = ab.write(on[1], there.remote)  # the end of its connection ends it
+ab.close()
+print(last.state if last.done() else "pending")
+mine.go()
+mine.synchronize()
+a.close(); b.close()
+"""
+    )
+    assert done.end()[0].splitlines() == [
+        "False", "512", "5 False False", "[512, 3, 5] True bytearray(b'two') bytearray(b'other')",
+        "[8, 8] [False, False]", "[8, 8]", "timed_out", "True True cancelled", "1024", "True", "1024", "failed",
+    ]
 
 
 def test_transfers_in_the_order_of_a_stream(on_fake_gpus):
@@ -283,7 +403,7 @@ def test_transfers_in_the_order_of_a_stream(on_fake_gpus):
 
 
 def test_one_range_of_a_gpu_is_one_foreign_call(on_fake_gpus):
-    """By default too, where what is current is waited for first."""
+    """By default too, where it begins after what is current."""
     done = on_fake_gpus(
         """
         import telpher
@@ -299,14 +419,20 @@ def test_one_range_of_a_gpu_is_one_foreign_call(on_fake_gpus):
 
         for name in list(vars(calls)):
             setattr(calls, name, counting(name, getattr(calls, name)))
-        for of in source, source[8:16]:
-            for do in lambda: ab.write(of, target.remote[: of.nbytes]), lambda: ab.read(of, target.remote[: of.nbytes]):
-                made.clear()
-                transfer = do()
-                print(*[name for name in made if name != "release"])
-                transfer.wait(30)
-        receive, send = ba.receive(target), ab.send(source)
-        print(send.wait(30), receive.wait(30), {"send", "receive"} <= set(made) and "transfer" not in made)
+        for launching in False, True:  # there are no streams; there are, which have nothing left to do
+            if launching:
+                import sys, types
+                torch = sys.modules["torch"] = types.ModuleType("torch")
+                torch.Tensor = type("Tensor", (), {})
+                torch.cuda = types.SimpleNamespace(is_initialized=lambda: True, current_stream=lambda device: types.SimpleNamespace(cuda_stream=0))
+            for of in source, source[8:16]:
+                for do in lambda: ab.write(of, target.remote[: of.nbytes]), lambda: ab.read(of, target.remote[: of.nbytes]):
+                    made.clear()
+                    transfer = do()
+                    print(*[name for name in made if name != "release"])
+                    transfer.wait(30)
+            receive, send = ba.receive(target), ab.send(source)
+            print(send.wait(30), receive.wait(30), {"send", "receive"} <= set(made) and "transfer" not in made)
         """
     )
-    assert done.end()[0].splitlines() == ["write", "read"] * 2 + ["64 64 True"]
+    assert done.end()[0].splitlines() == (["write", "read"] * 2 + ["64 64 True"]) * 2

@@ -40,7 +40,7 @@ def parse(arguments: List[str]) -> argparse.Namespace:
     parser.add_argument("--sizes", type=listed(size), default=[8, 65536, 1 << 20], help="bytes, as 8,64K,1M")
     parser.add_argument("--depth", type=listed(int), default=[1, 16], help="operations in flight; sends have one")
     parser.add_argument("--pieces", type=int, default=1, help="pieces of each write, permuted at the target")
-    parser.add_argument("--style", type=listed(str), default=["prepared", "once"], help="prepared (posted again), once (a new transfer each time), default (the same with stream= left out: of GPUs, the current stream is waited for)")
+    parser.add_argument("--style", type=listed(str), default=["prepared", "once"], help="prepared (posted again), once (a new transfer each time), default (the same with stream= left out: of GPUs, it begins after the current stream)")
     parser.add_argument("--seconds", type=float, default=0.5, help="for each row")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--no-pin", action="store_true", help="leaves both processes' measuring threads to the scheduler, instead of a core each")

@@ -145,7 +145,7 @@ def write(pair: Pair, nbytes: int, depth: int, style: str, options: argparse.Nam
     first = connection.write(local, remote)
     first.wait()
     used = first.path
-    # The bytes are ready, and no stream is waited for, as with the others; but by default.
+    # The bytes are ready, and no stream is asked, as with the others; but by default.
     streams: Dict[str, Any] = {} if style == "default" else {"stream": None}
     if depth == 1:
         prepared = connection.prepare_write(local, remote, stream=None)

@@ -36,6 +36,7 @@ enum {
     HOST_MEMORY_NOT_REGISTERED = 713,
     NOT_PERMITTED = 800,
     NOT_SUPPORTED = 801,
+    CAPTURE_UNSUPPORTED = 900,
 };
 
 /* What fakeCudaLive counts. */

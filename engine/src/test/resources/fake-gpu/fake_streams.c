@@ -191,6 +191,7 @@ int with_stream(uint64_t handle, const char *call, struct stream **stream) {
 static int stream_query(uint64_t handle) {
     struct stream *stream;
     TRY(with_stream(handle, "cuStreamQuery", &stream));
+    if (stream->capturing) return CAPTURE_UNSUPPORTED;
     return stream->completed < stream->submitted ? NOT_READY : SUCCESS;
 }
 

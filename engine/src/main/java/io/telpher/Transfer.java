@@ -32,6 +32,22 @@ public interface Transfer {
     /// @throws IllegalStateException when it is pending
     void post();
 
+    /// Posts it to begin after streams: when each of them has done what was put into it up to now.
+    /// The streams go on, and neither they nor the calling thread wait for anything. A stream that
+    /// has nothing left to do costs a question to its driver; if all are so this is [#post()].
+    ///
+    /// The deadline counts from the posting, and what ends before the streams get there has touched
+    /// nothing. Messages keep their order: a send or receive that is posted after this one with the
+    /// same tag does not begin before it. For a stream that shall wait for the transfer, see
+    /// [TransferOptions#stream()].
+    ///
+    /// A stream that cannot be asked (it records a graph, the driver refuses) makes the transfer
+    /// `FAILED` with the reason. On AMD GPUs the calling thread waits for the streams.
+    ///
+    /// @param after of any devices; empty for none; read before this returns
+    /// @throws IllegalStateException when it is pending
+    void post(List<DeviceStream> after);
+
     /// Posts several transfers, each as by [#post()], in the order of the list: for many small ones
     /// that are independent. Writes and reads that a GPU of this process carries out go out
     /// together then, in one launch or a few, instead of one each; nothing else is different.
@@ -50,6 +66,17 @@ public interface Transfer {
     ///     posted. Of several failures the first is thrown, with the others as suppressed ones
     static void postAll(List<? extends Transfer> transfers) {
         TransferList.post(transfers);
+    }
+
+    /// Posts several transfers, each as by [#post(List)], in the order of the list: all of them
+    /// begin after these streams. Where none of the streams has anything left to do this is
+    /// [#postAll(List)].
+    ///
+    /// @param transfers as for [#postAll(List)]
+    /// @param after of any devices; each is asked once
+    /// @throws IllegalStateException as [#postAll(List)]
+    static void postAll(List<? extends Transfer> transfers, List<DeviceStream> after) {
+        TransferList.post(transfers, after);
     }
 
     /// @return where the transfer stands; progress is made by this call, so it can be polled

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import com.sun.management.ThreadMXBean;
 import io.telpher.Connection;
+import io.telpher.DeviceStream;
 import io.telpher.MemoryRegion;
 import io.telpher.MemorySlice;
 import io.telpher.MemorySlices;
@@ -100,6 +101,18 @@ class GpuListTest {
         Transfer.postAll(writes);
         assertThat(FakeGpu.launches() - launches).isEqualTo(1);
         assertThat(FakeGpu.copies()).as("by copy engines").isEqualTo(copies);
+        assertDone(writes, 8);
+    }
+
+    /// Which are asked, and get no work.
+    @Test
+    void afterIdleStreamsItIsOneLaunchToo() {
+        List<Transfer> writes = writes(16, 8);
+        DeviceStream idle =
+                new DeviceStream(couple.here().region("gpu").deviceMemory().device(), 1);
+        long launches = FakeGpu.launches();
+        Transfer.postAll(writes, List.of(idle));
+        assertThat(FakeGpu.launches() - launches).isEqualTo(1);
         assertDone(writes, 8);
     }
 

@@ -11,19 +11,11 @@ import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import io.telpher.TransferState;
-import io.telpher.internal.ffi.cuda.CudaContexts;
-import io.telpher.internal.ffi.cuda.CudaCopies;
-import io.telpher.internal.ffi.cuda.CudaDevices;
-import io.telpher.internal.ffi.cuda.CudaMemory;
-import io.telpher.internal.ffi.cuda.CudaStreams;
 import io.telpher.internal.ffi.cuda.FakeGpu;
-import io.telpher.internal.ffi.linux.Memory;
 import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import org.awaitility.Awaitility;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
@@ -48,81 +40,6 @@ class GpuStreamTest {
     @AfterEach
     void restoreDriver() {
         FakeGpu.setFaults("");
-    }
-
-    /// A stream of the program's own, in the primary context of the GPU that has its memory.
-    private static final class Stopped implements AutoCloseable {
-        private static final long STOP = 0;
-        private static final long AFTER = 8;
-        private static final long BYTES = 64;
-
-        final Device device;
-        private final long words;
-        private final long bytes;
-        private final long handle;
-
-        Stopped(Couple couple) {
-            device = couple.here().region("gpu").deviceMemory().device();
-            current();
-            words = CudaMemory.hostAlloc(4096, 0);
-            bytes = CudaMemory.hostAlloc(SIZE, 0);
-            handle = CudaStreams.create(CudaStreams.CU_STREAM_NON_BLOCKING, 0);
-            CudaStreams.waitValue64(handle, words + STOP, 1, CudaStreams.CU_STREAM_WAIT_VALUE_GEQ);
-        }
-
-        private void current() {
-            int number = CudaDevices.get(Device.list().indexOf(device));
-            CudaContexts.setCurrent(CudaContexts.retainPrimary(number));
-        }
-
-        TransferOptions order() {
-            return TransferOptions.DEFAULTS.withStream(new DeviceStream(device, handle));
-        }
-
-        /// What a program's kernel would do: other contents, once the stream goes on.
-        void changeLate(Participant self, String name) {
-            current();
-            Content.fill(Memory.segment(bytes, SIZE), 0, SIZE, LATE);
-            long to = self.region(name).deviceMemory().address();
-            CudaCopies.copy(to, bytes, SIZE, handle);
-        }
-
-        void record() {
-            current();
-            FakeGpu.beginCapture(handle);
-        }
-
-        /// Puts a mark into the stream, behind everything.
-        void mark() {
-            current();
-            CudaStreams.writeValue64(handle, words + AFTER, 1, 0);
-        }
-
-        boolean isAtMark() {
-            return word(AFTER).getAtIndex(ValueLayout.JAVA_LONG, 0) == 1;
-        }
-
-        void awaitMark() {
-            Awaitility.await().atMost(Participant.LIMIT).until(this::isAtMark);
-        }
-
-        void letGo() {
-            word(STOP).set(ValueLayout.JAVA_LONG, 0, 1);
-        }
-
-        private MemorySegment word(long at) {
-            return Memory.segment(words, BYTES).asSlice(at, 8);
-        }
-
-        @Override
-        public void close() {
-            letGo();
-            current();
-            CudaStreams.synchronize(handle);
-            CudaStreams.destroy(handle);
-            CudaMemory.freeHost(words);
-            CudaMemory.freeHost(bytes);
-        }
     }
 
     private static Couple couple(TestPath path) {
@@ -152,8 +69,8 @@ class GpuStreamTest {
             for (int round = 0; round < 2; round++) {
                 couple.here().fill("gpu", 0, SIZE, OLD);
                 couple.there().fill("gpu", 0, SIZE, OLD);
-                try (Stopped stream = new Stopped(couple)) {
-                    stream.changeLate(couple.here(), "gpu");
+                try (StoppedStream stream = new StoppedStream(couple)) {
+                    stream.changeLate(couple.here(), "gpu", SIZE, LATE);
                     Transfer transfer = write(couple, stream.order());
                     stream.mark();
                     assertThat(transfer.await(Duration.ofMillis(50))).isFalse();
@@ -176,7 +93,7 @@ class GpuStreamTest {
     void messagesOfOneStreamKeepTheirOrder(TestPath path) {
         int count = 200;
         try (Couple couple = couple(path);
-                Stopped stream = new Stopped(couple)) {
+                StoppedStream stream = new StoppedStream(couple)) {
             Connection here = couple.here().connection();
             Connection there = couple.there().run(Participant::connection);
             List<Transfer> all = new ArrayList<>();
@@ -206,7 +123,7 @@ class GpuStreamTest {
     @Test
     void aNotificationAndARepostKeepToTheStream() {
         try (Couple couple = couple(TestPath.CUDA_TCP);
-                Stopped stream = new Stopped(couple)) {
+                StoppedStream stream = new StoppedStream(couple)) {
             MemorySegment note = MemorySegment.ofArray(new byte[] {7});
             Transfer told = couple.here().connection().notifyPeer(note, stream.order());
             Transfer prepared =
@@ -233,7 +150,7 @@ class GpuStreamTest {
     @Test
     void aDeadlineCountsFromThePosting() {
         try (Couple couple = couple(TestPath.CUDA_TCP);
-                Stopped stream = new Stopped(couple)) {
+                StoppedStream stream = new StoppedStream(couple)) {
             couple.there().fill("gpu", 0, SIZE, LATE);
             Transfer late = write(couple, stream.order().withDeadline(Duration.ofMillis(50)));
             Transfer cancelled = write(couple, stream.order());
@@ -255,7 +172,7 @@ class GpuStreamTest {
     @EnumSource(names = {"CUDA_DIRECT", "CUDA_TCP", "CUDA_RING"})
     void theEndOfAConnectionDoesNotWaitForTheStream(TestPath path) {
         try (Couple couple = couple(path);
-                Stopped stream = new Stopped(couple)) {
+                StoppedStream stream = new StoppedStream(couple)) {
             for (int i = 0; i < 3; i++) {
                 Outcome.of(write(couple, TransferOptions.DEFAULTS)).assertDone(SIZE);
             }
@@ -282,7 +199,7 @@ class GpuStreamTest {
     @Test
     void hostMemoryIsWrittenWithoutAnybodyPolling() {
         try (Couple couple = couple(TestPath.CUDA_DIRECT);
-                Stopped stream = new Stopped(couple)) {
+                StoppedStream stream = new StoppedStream(couple)) {
             couple.here().add("host", Kind.FOREIGN, SIZE);
             RemoteMemory target = couple.there().add("host", Kind.FOREIGN, SIZE);
             couple.here().fill("host", 0, SIZE, LATE);
@@ -303,7 +220,7 @@ class GpuStreamTest {
     @Test
     void postsAgainAsSoonAsItHasEnded() {
         try (Couple couple = couple(TestPath.CUDA_TCP);
-                Stopped stream = new Stopped(couple)) {
+                StoppedStream stream = new StoppedStream(couple)) {
             stream.letGo();
             Transfer transfer =
                     couple.here()
@@ -328,7 +245,7 @@ class GpuStreamTest {
     @Test
     void aStreamThatRecordsIsRefused() {
         try (Couple couple = couple(TestPath.CUDA_TCP);
-                Stopped stream = new Stopped(couple)) {
+                StoppedStream stream = new StoppedStream(couple)) {
             stream.letGo();
             stream.record();
             assertThat(Outcome.of(write(couple, stream.order())).error())
@@ -341,7 +258,7 @@ class GpuStreamTest {
     @Test
     void whatCannotBeginEnds() {
         try (Couple couple = couple(TestPath.CUDA_TCP);
-                Stopped stream = new Stopped(couple)) {
+                StoppedStream stream = new StoppedStream(couple)) {
             Transfer transfer = write(couple, stream.order());
             stream.mark();
             couple.here().closeRegion("gpu");
@@ -371,7 +288,7 @@ class GpuStreamTest {
     @ValueSource(strings = {"cuStreamWriteValue64", "cuStreamWaitValue64"})
     void aRefusedStreamFailsTheTransfer(String call) {
         try (Couple couple = couple(TestPath.CUDA_TCP);
-                Stopped stream = new Stopped(couple)) {
+                StoppedStream stream = new StoppedStream(couple)) {
             stream.letGo();
             FakeGpu.setFaults(call + ":1:801");
             Outcome outcome = Outcome.of(write(couple, stream.order()));

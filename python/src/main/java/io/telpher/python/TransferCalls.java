@@ -1,5 +1,6 @@
 package io.telpher.python;
 
+import static io.telpher.TransferOptions.DEFAULTS;
 import static io.telpher.python.Bridge.HANDLES;
 import static io.telpher.python.Request.at;
 
@@ -42,26 +43,59 @@ final class TransferCalls {
 
     // --- one range, no options ------------------------------------------------------------------
 
-    /// Request: connection 8, region 8, offset 8, length 8, descriptor 48.
+    /// Request: connection 8, region 8, offset 8, length 8, streams that it begins after ([#after])
+    /// 8, descriptor 48.
     ///
     /// @return as above, but a handle while it is pending or when it failed
     static long write(long request) {
-        return posted(connection(request).write(slice(request), Request.remote(request + 32)));
+        RemoteMemory remote = Request.remote(request + 40);
+        return post(connection(request).prepareWrite(slice(request), remote, DEFAULTS), request);
     }
 
     /// Request: as [#write].
     static long read(long request) {
-        return posted(connection(request).read(slice(request), Request.remote(request + 32)));
+        RemoteMemory remote = Request.remote(request + 40);
+        return post(connection(request).prepareRead(slice(request), remote, DEFAULTS), request);
     }
 
-    /// Request: connection 8, region 8, offset 8, length 8, tag 8.
+    /// Request: connection 8, region 8, offset 8, length 8, streams that it begins after 8, tag 8.
     static long send(long request) {
-        return posted(connection(request).send(at(request, 32), slice(request)));
+        MemorySlices local = MemorySlices.of(slice(request));
+        return post(connection(request).prepareSend(at(request, 40), local, DEFAULTS), request);
     }
 
     /// Request: as [#send].
     static long receive(long request) {
-        return posted(connection(request).receive(at(request, 32), slice(request)));
+        MemorySlices local = MemorySlices.of(slice(request));
+        return post(connection(request).prepareReceive(at(request, 40), local, DEFAULTS), request);
+    }
+
+    private static long post(Transfer transfer, long request) {
+        post(transfer, after(at(request, 32)));
+        return posted(transfer);
+    }
+
+    private static void post(Transfer transfer, List<DeviceStream> after) {
+        if (after.isEmpty()) {
+            transfer.post(); // which allocates nothing
+        } else {
+            transfer.post(after);
+        }
+    }
+
+    /// Streams by address: how many 8, then number of the device 8 and handle 8 of each.
+    ///
+    /// @param address 0 for none
+    private static List<DeviceStream> after(long address) {
+        if (address == 0) {
+            return List.of();
+        }
+        DeviceStream[] streams = new DeviceStream[(int) at(address, 0)];
+        for (int i = 0; i < streams.length; i++) {
+            long of = address + 8 + 16L * i;
+            streams[i] = new DeviceStream(device(at(of, 0)), at(of, 8));
+        }
+        return List.of(streams);
     }
 
     private static Connection connection(long request) {
@@ -83,7 +117,8 @@ final class TransferCalls {
     /// only), connection 8, local pieces 8, remote pieces 8, tag 8, deadline in nanoseconds 8 (-1:
     /// the endpoint's), priority 8, notification 8 and its length 8 (-1: none), counter 8 (0 none,
     /// 1 add, 2 set), its value 8, number of a stream's device 8 (-1: no stream) and its handle 8,
-    /// the counter's descriptor 48.
+    /// streams that it begins after ([#after]; not of what is prepared) 8, the counter's descriptor
+    /// 48.
     ///
     /// @return as [#write]; a handle when prepared
     static long transfer(long request) {
@@ -117,7 +152,7 @@ final class TransferCalls {
         if (prepare) {
             return HANDLES.put(transfer);
         }
-        transfer.post();
+        post(transfer, after(at(request, 104)));
         return posted(transfer);
     }
 
@@ -143,7 +178,7 @@ final class TransferCalls {
     }
 
     private static TransferOptions options(long request, boolean prepare) {
-        TransferOptions options = TransferOptions.DEFAULTS;
+        TransferOptions options = DEFAULTS;
         if (at(request, 40) >= 0) {
             options = options.withDeadline(Duration.ofNanos(at(request, 40)));
         }
@@ -162,7 +197,7 @@ final class TransferCalls {
             options =
                     options.withCounter(
                             new CounterUpdate(
-                                    Request.remote(request + 104),
+                                    Request.remote(request + 112),
                                     at(request, 72) == 1
                                             ? CounterUpdate.Kind.ADD
                                             : CounterUpdate.Kind.SET,
@@ -193,12 +228,23 @@ final class TransferCalls {
         return now(posted);
     }
 
+    /// Request: transfer 8, streams that it begins after 8, whether to wait one slice 8.
+    static long postAfter(long request) {
+        Transfer posted = get(at(request, 0));
+        posted.post(after(at(request, 8)));
+        if (at(request, 16) != 0) {
+            boolean unused = posted.await(SLICE);
+        }
+        return now(posted);
+    }
+
     private static long now(Transfer posted) {
         return posted.state() == TransferState.PENDING ? 0 : result(posted);
     }
 
-    /// Request: count 8, address of the transfers' handles 8. Each is replaced by what [#post]
-    /// gives for it, or by its failure: one that cannot be posted keeps no other from it.
+    /// Request: count 8, address of the transfers' handles 8, streams that they begin after 8.
+    /// Each handle is replaced by what [#post] gives for it, or by its failure: one that cannot be
+    /// posted keeps no other from it.
     static long postAll(long request) {
         int count = (int) at(request, 0);
         long handles = at(request, 8);
@@ -213,7 +259,7 @@ final class TransferCalls {
         }
         Throwable first = null;
         try {
-            Transfer.postAll(posted);
+            Transfer.postAll(posted, after(at(request, 16)));
         } catch (Throwable t) {
             first = t;
         }

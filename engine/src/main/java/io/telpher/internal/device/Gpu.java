@@ -2,6 +2,7 @@ package io.telpher.internal.device;
 
 import io.telpher.Device;
 import io.telpher.TelpherException;
+import org.jspecify.annotations.Nullable;
 
 /// One opened GPU. Thread-safe; methods make its context current on the calling thread for their
 /// duration and put back what was there.
@@ -151,11 +152,28 @@ public interface Gpu {
                 "transfers cannot be put in the order of a stream of " + device());
     }
 
-    /// A point in a stream. Belongs to whoever put it there until it is opened, which must happen.
-    interface Gate {
-        /// @return whether the stream has done what came before; what that wrote is visible then
-        boolean isReached();
+    /// Where a stream stands now: what comes later in it goes on, and nobody has to give the point
+    /// back.
+    ///
+    /// @param stream of the runtime, in this GPU's primary context
+    /// @return null when the stream has nothing left to do, perhaps after waiting for it
+    /// @throws io.telpher.TelpherException.Unsupported where the stream records a graph, or the
+    ///     runtime has no such thing
+    default @Nullable Point point(long stream) {
+        throw new TelpherException.Unsupported(
+                "transfers cannot begin after a stream of " + device());
+    }
 
+    /// A point in a stream.
+    interface Point {
+        /// @return whether the stream has done what came before; what that wrote is visible then.
+        ///     Stays true
+        boolean isReached();
+    }
+
+    /// A point that the stream does not pass. Belongs to whoever put it there until it is opened,
+    /// which must happen; not to be asked afterwards.
+    interface Gate extends Point {
         /// Lets the stream go on; the gate is not to be used any more. Never blocks.
         void open();
     }

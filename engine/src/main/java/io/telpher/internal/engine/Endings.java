@@ -118,7 +118,7 @@ final class Endings {
         op.reason = reason;
         op.error = why;
         op.drainUntil = connection.platform.nanoTime() + drainNanos;
-        boolean begun = !op.waits;
+        boolean begun = op.line == null;
         if (begun) {
             revoking.addLast(op);
             work.set();

@@ -213,8 +213,8 @@ final class Operation implements Window.Guard {
     /// It takes longer than it should; set by the progress thread's tick.
     boolean slow;
 
-    /// It is among the [StreamWaits]: nothing touches its memory.
-    boolean waits;
+    /// Where it stands among the [StreamWaits], or null. While it does nothing touches its memory.
+    StreamWaits.@Nullable Line line;
 
     /// Stands in a queue, which links the operations by `next`.
     boolean queued;
@@ -295,7 +295,7 @@ final class Operation implements Window.Guard {
 
     /// Whether it counts as slow after a while: what waits for others to do something does not.
     boolean isTimed() {
-        return !waits
+        return line == null
                 && (kind == Kind.WRITE
                         || kind == Kind.READ
                         || kind == Kind.SEND
@@ -440,10 +440,14 @@ final class Operation implements Window.Guard {
         noteLength = bytes;
     }
 
-    /// Whether its caller's stream has got to where it waits for it.
+    /// Whether its caller's streams have got to where it waits for them.
     boolean isAtGate() {
-        Gpu.Gate gate = transfer == null ? null : transfer.gate;
-        return gate == null || gate.isReached();
+        TransferImpl posted = transfer;
+        if (posted == null) {
+            return true;
+        }
+        Gpu.Gate gate = posted.gate;
+        return (gate == null || gate.isReached()) && posted.after.areReached();
     }
 
     /// Forgets everything, ready for the next use.
@@ -494,7 +498,7 @@ final class Operation implements Window.Guard {
         claimed = 0;
         orphaned = false;
         slow = false;
-        waits = false;
+        line = null;
         quantum = 0;
         peerToken = 0;
         streamBase = 0;

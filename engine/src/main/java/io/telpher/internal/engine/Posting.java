@@ -47,18 +47,25 @@ final class Posting {
             endedAtOnce(transfer, Failures.reason(over), "", over);
             return;
         }
+        TelpherException refused = transfer.after.refused();
+        if (refused != null) {
+            endedAtOnce(transfer, Connection.FAILED, "", refused);
+            return;
+        }
         DeviceStream stream = transfer.options.stream();
         if (stream != null) {
             postOnStream(transfer, stream);
-        } else if (transfer.notification() != null || !postShort(transfer)) {
-            postLong(transfer, null, together);
+        } else if (!transfer.after.isEmpty()
+                || transfer.notification() != null
+                || !postShort(transfer)) {
+            postLong(transfer, together);
         }
     }
 
     private void postOnStream(TransferImpl transfer, DeviceStream stream) {
         try {
             transfer.gate = Runtimes.open(stream.device()).gate(stream.handle());
-            postLong(transfer, stream, false);
+            postLong(transfer, false);
         } catch (TelpherException e) {
             neverPosted(transfer, e);
         } catch (Throwable e) {
@@ -74,7 +81,8 @@ final class Posting {
         }
     }
 
-    private void postLong(TransferImpl transfer, @Nullable DeviceStream stream, boolean together) {
+    private void postLong(TransferImpl transfer, boolean together) {
+        boolean waits = transfer.gate != null || !transfer.after.isEmpty();
         MemorySegment note = transfer.notification();
         long deadline = 0;
         int rounds = 0;
@@ -102,10 +110,10 @@ final class Posting {
                         listened = transfer.ended(Connection.FAILED, RemoteQuiet.YES, 0, "", why);
                         throw e;
                     }
-                    if (op.kind == Operation.Kind.NOTIFY && stream == null) {
+                    if (op.kind == Operation.Kind.NOTIFY && !waits) {
                         claimed = startNote(op);
                     } else {
-                        viaWindow = start(op, entered, stream);
+                        viaWindow = start(op, entered);
                         op.together = together && viaWindow;
                         claimed = pump.claim(null);
                     }
@@ -252,9 +260,8 @@ final class Posting {
     /// Sets a filled operation in motion. Under the lock; [#goOn] must follow without it.
     ///
     /// @param entered whether it was counted into its local regions
-    /// @param stream it begins when this one has got to its gate
     /// @return whether the data goes through a window
-    boolean start(Operation op, boolean entered, @Nullable DeviceStream stream) {
+    boolean start(Operation op, boolean entered) {
         op.setState(Operation.PENDING);
         if (!entered) {
             op.region = null;
@@ -262,11 +269,7 @@ final class Posting {
             endings.revoke(op, Connection.STALE, "its local region is closed");
             return false;
         }
-        if (stream != null) {
-            connection.streams.add(op, stream);
-            return false;
-        }
-        return begin(op);
+        return !connection.streams.keep(op) && begin(op);
     }
 
     /// Begins a pending operation. Under the lock; [#goOn] must follow without it.
@@ -343,7 +346,7 @@ final class Posting {
             oneSided.carryOut(op);
         }
         connection.endpoint().progress().keepTime(connection);
-        if (op.waits) {
+        if (op.line != null) {
             connection.endpoint().progress().takeOver(connection); // nobody may be polling soon
         }
         connection.settle(0);

@@ -2,31 +2,44 @@ package io.telpher.internal.engine;
 
 import io.telpher.DeviceStream;
 import java.util.ArrayDeque;
-import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /// Operations that begin when streams of their callers have got there: see docs/gpu.md, "On a
-/// caller's stream". No event tells of that; whoever takes turns looks.
+/// caller's stream" and "After a stream". No event tells of that; whoever takes turns looks.
 ///
-/// A stream gets to a gate only when the one before it was opened, so only the first operation of
-/// each stream is looked at.
+/// They stand in lines, of each of which only the first is looked at: those that wait for the same
+/// streams, which get to where the first stands before they get to where others do, and messages
+/// of one tag that begin after streams, which must not overtake each other.
 final class StreamWaits {
     private final ConnectionCore connection;
 
-    /// Those streams for which operations wait; guarded by the connection's lock.
-    private final List<Line> lines = new ArrayList<>();
+    /// By what they have in common; guarded by the connection's lock.
+    private final Map<Object, Line> lines = new LinkedHashMap<>();
 
     /// Whether there are any, for those without the lock.
     private volatile boolean filled;
 
-    /// @param thread whose stream it is, where each thread has one of that name
-    private record Line(
-            DeviceStream stream, @Nullable Thread thread, ArrayDeque<Operation> waiting) {
-        boolean isOf(DeviceStream other, @Nullable Thread poster) {
-            return stream.equals(other) && thread == poster;
+    /// @param hold whether they stand until the operation has ended
+    /// @param thread whose streams they are, where each thread has one of that name
+    private record OfStreams(List<DeviceStream> streams, boolean hold, @Nullable Thread thread) {
+        static OfStreams posted(List<DeviceStream> streams, boolean hold) {
+            boolean own = false;
+            for (DeviceStream stream : streams) {
+                own |= stream.handle() == DeviceStream.PER_THREAD;
+            }
+            return new OfStreams(streams, hold, own ? Thread.currentThread() : null);
         }
     }
+
+    private record OfTag(Operation.Kind kind, long tag) {}
+
+    /// Operations that begin one after the other.
+    ///
+    /// @param of what it is in `lines` by
+    record Line(Object of, ArrayDeque<Operation> waiting) {}
 
     StreamWaits(ConnectionCore connection) {
         this.connection = connection;
@@ -37,35 +50,50 @@ final class StreamWaits {
         return filled;
     }
 
-    /// An operation was posted by this thread, and nothing but this begins it. Under the lock.
-    void add(Operation op, DeviceStream stream) {
-        Thread poster = stream.handle() == DeviceStream.PER_THREAD ? Thread.currentThread() : null;
-        op.waits = true;
-        filled = true;
-        for (Line line : lines) {
-            if (line.isOf(stream, poster)) {
-                line.waiting.addLast(op);
-                return;
-            }
+    /// Keeps an operation that was posted by this thread, unless it may begin. Under the lock.
+    ///
+    /// @return whether nothing but this begins it
+    boolean keep(Operation op) {
+        Object of = lineOf(op);
+        if (of == null) {
+            return false;
         }
-        Line added = new Line(stream, poster, new ArrayDeque<>());
-        added.waiting.addLast(op);
-        lines.add(added);
+        Line line = lines.computeIfAbsent(of, key -> new Line(key, new ArrayDeque<>()));
+        line.waiting.addLast(op);
+        op.line = line;
+        filled = true;
+        return true;
+    }
+
+    private @Nullable Object lineOf(Operation op) {
+        TransferImpl transfer = op.transfer;
+        DeviceStream stream = transfer == null ? null : transfer.options.stream();
+        if (stream != null) {
+            return OfStreams.posted(List.of(stream), true);
+        }
+        StreamPoints after = transfer == null ? StreamPoints.NONE : transfer.after;
+        boolean message = op.kind == Operation.Kind.SEND || op.kind == Operation.Kind.RECEIVE;
+        if (after.isEmpty() && !(message && filled)) {
+            return null;
+        }
+        if (!message) {
+            return OfStreams.posted(after.streams(), false);
+        }
+        OfTag ofTag = new OfTag(op.kind, op.tag);
+        return !after.isEmpty() || lines.containsKey(ofTag) ? ofTag : null;
     }
 
     /// An operation that waits is to begin, or has ended. Under the lock.
     void remove(Operation op) {
-        op.waits = false;
-        for (int i = 0; i < lines.size(); i++) {
-            ArrayDeque<Operation> waiting = lines.get(i).waiting;
-            if (waiting.remove(op)) {
-                if (waiting.isEmpty()) {
-                    lines.remove(i);
-                }
-                break;
+        Line line = op.line;
+        if (line != null) {
+            op.line = null;
+            line.waiting.remove(op);
+            if (line.waiting.isEmpty()) {
+                lines.remove(line.of);
+                filled = !lines.isEmpty();
             }
         }
-        filled = !lines.isEmpty();
     }
 
     /// Begins what need not wait any more. Without lock and tokens.
@@ -106,8 +134,8 @@ final class StreamWaits {
     }
 
     private @Nullable Operation next() {
-        for (int i = 0; i < lines.size(); i++) {
-            Operation first = lines.get(i).waiting.getFirst();
+        for (Line line : lines.values()) {
+            Operation first = line.waiting.getFirst();
             if (first.isAtGate()) {
                 return first;
             }

@@ -90,7 +90,7 @@ final class Tokens {
             op.tag = tag;
             op.allow(connection.defaultDeadline);
             token = op.token();
-            viaWindow = posting.start(op, entered, null);
+            viaWindow = posting.start(op, entered);
             claimed = pump.claim(null);
         } finally {
             lock.unlock();

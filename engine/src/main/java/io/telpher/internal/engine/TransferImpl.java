@@ -1,6 +1,7 @@
 package io.telpher.internal.engine;
 
 import io.telpher.CounterUpdate;
+import io.telpher.DeviceStream;
 import io.telpher.MemorySlices;
 import io.telpher.RemoteMemory;
 import io.telpher.RemoteQuiet;
@@ -64,6 +65,10 @@ final class TransferImpl implements Transfer {
     /// thread's, and guarded by the connection's lock while there is an operation.
     Gpu.@Nullable Gate gate;
 
+    /// What the current posting begins after. The posting thread's, and guarded by the connection's
+    /// lock while there is an operation.
+    StreamPoints after = StreamPoints.NONE;
+
     /// Ordinal of the [TransferState], and [#LISTENED]. Written by compare-and-set, by whoever
     /// posts and whoever ends the posting; under the monitor where that bit is set.
     private volatile int state = IDLE;
@@ -126,11 +131,17 @@ final class TransferImpl implements Transfer {
 
     @Override
     public void post() {
-        post(false);
+        post(false, StreamPoints.NONE);
+    }
+
+    @Override
+    public void post(List<DeviceStream> streams) {
+        post(false, StreamPoints.of(streams));
     }
 
     /// @param together whether [TransferList] posts more
-    void post(boolean together) {
+    /// @param points what it begins after
+    void post(boolean together, StreamPoints points) {
         int before;
         do {
             before = state; // once more if somebody has begun to listen
@@ -142,6 +153,7 @@ final class TransferImpl implements Transfer {
         quiet = RemoteQuiet.UNKNOWN;
         moved = 0;
         error = null;
+        after = points;
         connection.posting.post(this, together);
     }
 

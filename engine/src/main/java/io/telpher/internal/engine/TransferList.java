@@ -1,5 +1,6 @@
 package io.telpher.internal.engine;
 
+import io.telpher.DeviceStream;
 import io.telpher.Transfer;
 import io.telpher.internal.memory.Release;
 import java.util.List;
@@ -12,13 +13,23 @@ public final class TransferList {
 
     /// See [Transfer#postAll(List)].
     public static void post(List<? extends Transfer> transfers) {
+        post(transfers, List.of(), StreamPoints.NONE);
+    }
+
+    /// See [Transfer#postAll(List, List)].
+    public static void post(List<? extends Transfer> transfers, List<DeviceStream> after) {
+        post(transfers, after, StreamPoints.of(after));
+    }
+
+    private static void post(
+            List<? extends Transfer> transfers, List<DeviceStream> after, StreamPoints points) {
         int count = transfers.size();
         int reached = 0;
         Throwable first = null;
         try {
             while (reached < count) {
                 Transfer next = transfers.get(reached++);
-                first = post(next, count > 1, first);
+                first = post(next, count > 1, after, points, first);
             }
         } finally {
             letGo(transfers, reached);
@@ -34,12 +45,16 @@ public final class TransferList {
     /// @param first what kept others before it from being posted, or null
     /// @return the same, or why this one is the first
     private static @Nullable Throwable post(
-            Transfer transfer, boolean together, @Nullable Throwable first) {
+            Transfer transfer,
+            boolean together,
+            List<DeviceStream> after,
+            StreamPoints points,
+            @Nullable Throwable first) {
         try {
             if (transfer instanceof TransferImpl own) {
-                own.post(together);
+                own.post(together, points);
             } else {
-                transfer.post();
+                transfer.post(after);
             }
         } catch (Release.Ended e) {
             throw e;

@@ -184,6 +184,11 @@ final class CudaGpu implements Gpu {
     }
 
     @Override
+    public @Nullable Point point(long of) {
+        return gates.point(of);
+    }
+
+    @Override
     public void becomeIntermediate() {
         queue().becomeIntermediate();
     }

@@ -2,6 +2,7 @@ package io.telpher.internal.device.cuda;
 
 import io.telpher.TelpherException;
 import io.telpher.internal.device.Gpu;
+import io.telpher.internal.ffi.cuda.CudaError;
 import io.telpher.internal.ffi.cuda.CudaMemory;
 import io.telpher.internal.ffi.cuda.CudaStreams;
 import io.telpher.internal.memory.Raw;
@@ -10,11 +11,12 @@ import java.lang.invoke.VarHandle;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.locks.ReentrantLock;
+import org.jspecify.annotations.Nullable;
 
-/// Gates in callers' streams: pairs of page-locked words, one that the stream writes and one that
-/// it waits for. Pairs are used again, but only when their stream has passed the first word, or a
-/// late write of it would cover a newer one's; and they are never given back to the driver, since a
-/// stream may still look at them after the gate was opened. Thread-safe.
+/// Gates and points in callers' streams: pairs of page-locked words, one that the stream writes and
+/// one that it waits for, at a gate. Pairs are used again, but only when their stream has passed
+/// the first word, or a late write of it would cover a newer one's; and they are never given back
+/// to the driver, since a stream may still look at them after the gate was opened. Thread-safe.
 final class StreamGates {
     private static final int PINNED =
             CudaMemory.CU_MEMHOSTALLOC_PORTABLE | CudaMemory.CU_MEMHOSTALLOC_DEVICEMAP;
@@ -62,18 +64,66 @@ final class StreamGates {
     private void put(long stream, Pair pair) {
         long before = context.enter();
         try {
-            if (CudaStreams.isCapturing(stream)) {
-                throw new TelpherException.Unsupported(
-                        "stream 0x%x records a graph, whose replay would transfer nothing: post outside of the capture"
-                                .formatted(stream));
-            }
-            CudaStreams.writeValue64(stream, pair.address, pair.round + 1, 0);
-            pair.round++; // from here on the stream will pass it
+            checkCapture(stream);
+            pair.mark(stream);
             CudaStreams.waitValue64(
                     stream,
                     pair.address + OPENED,
                     pair.round,
                     CudaStreams.CU_STREAM_WAIT_VALUE_GEQ);
+        } finally {
+            context.exit(before);
+        }
+    }
+
+    private static void checkCapture(long stream) {
+        if (CudaStreams.isCapturing(stream)) {
+            throw new TelpherException.Unsupported(
+                    "stream 0x%x records a graph, whose replay would transfer nothing: post outside of the capture"
+                            .formatted(stream));
+        }
+    }
+
+    /// See [Gpu#point].
+    Gpu.@Nullable Point point(long stream) {
+        if (isIdle(stream)) {
+            return null;
+        }
+        Pair pair = take();
+        try {
+            return mark(stream, pair);
+        } finally {
+            pair.inUse = false; // who asks has the number; it is idle when the stream has passed
+        }
+    }
+
+    private Gpu.@Nullable Point mark(long stream, Pair pair) {
+        long before = context.enter();
+        try {
+            pair.mark(stream);
+            return new Point(pair.address, pair.round);
+        } catch (TelpherException.NativeFailure e) {
+            if (e.errno() != CudaError.CUDA_ERROR_NOT_SUPPORTED) {
+                throw e;
+            }
+            CudaStreams.synchronize(stream);
+            return null;
+        } finally {
+            context.exit(before);
+        }
+    }
+
+    /// Whether a stream has nothing left to do. Whether it records a graph comes first: asking
+    /// would spoil that.
+    private boolean isIdle(long stream) {
+        long before = context.enter();
+        try {
+            checkCapture(stream);
+            int result = CudaStreams.query(stream);
+            if (result != -CudaError.CUDA_ERROR_NOT_READY) {
+                CudaError.check(result, "cuStreamQuery", stream);
+            }
+            return result == CudaError.CUDA_SUCCESS;
         } finally {
             context.exit(before);
         }
@@ -123,6 +173,14 @@ final class StreamGates {
         }
     }
 
+    /// Of a pair that may have been used again: its word only grows.
+    private record Point(long address, long round) implements Gpu.Point {
+        @Override
+        public boolean isReached() {
+            return (long) WORD.getAcquire(Raw.ALL, address) >= round;
+        }
+    }
+
     private static final class Pair implements Gpu.Gate {
         private final long address;
 
@@ -133,6 +191,12 @@ final class StreamGates {
 
         Pair(long address) {
             this.address = address;
+        }
+
+        /// Has the stream write the first word when it gets here.
+        void mark(long stream) {
+            CudaStreams.writeValue64(stream, address, round + 1, 0);
+            round++; // from here on the stream will pass it
         }
 
         @Override

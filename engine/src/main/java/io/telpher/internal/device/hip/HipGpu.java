@@ -7,6 +7,7 @@ import io.telpher.internal.device.Gpu;
 import io.telpher.internal.device.Pins;
 import io.telpher.internal.ffi.hip.HipMemory;
 import io.telpher.internal.ffi.hip.HipStreams;
+import org.jspecify.annotations.Nullable;
 
 /// One opened HIP device. It stays open until the process ends.
 final class HipGpu implements Gpu {
@@ -141,6 +142,18 @@ final class HipGpu implements Gpu {
         } finally {
             hip.exit(before);
         }
+    }
+
+    /// There is no word that a stream would write, so the caller waits.
+    @Override
+    public @Nullable Point point(long of) {
+        int before = hip.enter();
+        try {
+            HipStreams.synchronize(of);
+        } finally {
+            hip.exit(before);
+        }
+        return null;
     }
 
     @Override

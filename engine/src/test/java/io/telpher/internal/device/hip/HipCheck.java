@@ -21,6 +21,7 @@ import io.telpher.internal.device.Runtimes;
 import io.telpher.internal.ffi.hip.Hip;
 import io.telpher.internal.ffi.hip.HipDevices;
 import io.telpher.internal.ffi.hip.HipMemory;
+import io.telpher.internal.ffi.hip.HipStreams;
 import io.telpher.spi.Availability;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
@@ -66,6 +67,7 @@ final class HipCheck {
         step("jobs of the queue", HipCheck::jobs);
         step("what is refused", HipCheck::refusals);
         step("transfers inside a process", HipCheck::transfers);
+        step("a caller's stream", HipCheck::streams);
         if (System.getProperty(Hip.LIBRARY_PROPERTY) != null) {
             step("each call fails", HipCheck::faults);
             step("nothing is left", HipCheck::leftovers);
@@ -268,6 +270,20 @@ final class HipCheck {
             if (!first.equals(DEVICE)) {
                 assertThat(connection.explain()).contains("HIP has no trial");
             }
+        }
+    }
+
+    /// It is waited for, so that there is nothing to begin after.
+    private static void streams() {
+        Gpu first = Runtimes.open(HipRuntime.INSTANCE.devices().getFirst()); // this thread's
+        long stream = HipStreams.create(HipStreams.hipStreamNonBlocking);
+        MemorySegment expected = pattern(5);
+        MemorySegment back = ARENA.allocate(BYTES);
+        try (Gpu.Allocation memory = first.allocate(BYTES)) {
+            HipStreams.copy(memory.address(), expected.address(), BYTES, stream);
+            HipStreams.copy(back.address(), memory.address(), BYTES, stream);
+            assertThat(first.point(stream)).isNull();
+            same(back, expected);
         }
     }
 
