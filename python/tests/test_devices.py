@@ -436,3 +436,55 @@ def test_one_range_of_a_gpu_is_one_foreign_call(on_fake_gpus):
         """
     )
     assert done.end()[0].splitlines() == (["write", "read"] * 2 + ["64 64 True"]) * 2
+
+
+def test_the_stand_in_for_uccl_follows_the_memory(on_fake_gpus):
+    """Endpoint() is of the GPU whose memory is registered first; memory that a GPU gave out again at the same address is registered anew."""
+    done = on_fake_gpus(
+        """
+        import ctypes, telpher
+        from telpher.compat.uccl import _addresses, p2p
+        found = [each["pci_address"] for each in telpher.devices()]
+        driver = ctypes.CDLL("libcuda.so.1")  # the engine's
+
+        def on(device, call, *arguments):
+            of, context = ctypes.c_int(), ctypes.c_void_p()
+            for code in (driver.cuDeviceGet(ctypes.byref(of), device), driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), of),
+                         driver.cuCtxPushCurrent_v2(context), call(*arguments), driver.cuCtxPopCurrent_v2(ctypes.byref(context))):
+                assert code == 0, code
+
+        def allocate():
+            at = ctypes.c_uint64()
+            on(1, driver.cuMemAlloc_v2, ctypes.byref(at), ctypes.c_size_t(1 << 21))
+            return at.value
+
+        def told(endpoint): return found.index(p2p.Endpoint.parse_metadata(endpoint.get_metadata())[2])
+
+        telpher.Endpoint().allocate(64, device="cuda:1")  # the driver is there
+        first = allocate()
+        lazy, fixed = p2p.Endpoint(), p2p.Endpoint(0)
+        before = told(lazy)
+        for endpoint in lazy, fixed:
+            ok, _ = endpoint.reg(first, 4096)
+        print(before, told(lazy), told(fixed), [each["gpu"] for each in _addresses.Records.all()])
+        number = lazy.connect_local(0)[1]  # to the other one, which is told who this is
+        print(number > 0, fixed.accept_local()[1] == found[1])
+        host = p2p.Endpoint()
+        host.reg(ctypes.addressof(ctypes.create_string_buffer(64)), 64)
+        host.reg(first, 4096)
+        print(told(host))
+
+        lent = lambda: [region.discard() for region in fixed._memory.by_pointer(first, 64)[1]]
+        shared, (_, blob) = fixed.reg(first, 64)[0], fixed.advertise_ipc(1, first + 8192, 4096)
+        print(shared, fixed.advertise_ipc(1, first + 8192, 4096)[1] == blob, lent())
+        on(1, driver.cuMemFree_v2, ctypes.c_uint64(first))
+        print(fixed.reg(first, 64), fixed.advertise_ipc(1, first + 8192, 4096))
+        again = allocate()
+        print(again == first, lent(), fixed.advertise_ipc(1, again + 8192, 4096)[1] not in (blob, b""), fixed.reg(again, 64)[0], lent())
+        """
+    )
+    out, err = done.end()
+    assert out.splitlines() == [
+        "0 1 0 [1, 0]", "True True", "0", "True True []", "(False, 0) (False, b'')", "True [None] True True []",
+    ], out + err
+    assert err.count("has been freed since") == 2, err

@@ -21,9 +21,11 @@ module io.telpher.engine {
     exports io.telpher.topology;
 
     // Diagnosis looks below the API: it makes the same system calls as the transports do, and reads
-    // the addresses that they exchange.
+    // the addresses that they exchange. The bridge to Python asks which allocation an address of a
+    // device lies in.
     exports io.telpher.internal.device to
-            io.telpher.cli;
+            io.telpher.cli,
+            io.telpher.python;
     exports io.telpher.internal.ffi.cuda to
             io.telpher.cli;
     exports io.telpher.internal.ffi.hip to

@@ -60,6 +60,10 @@ class Connections:
         self._silent: List[Link] = []
         self._arrived: Dict[str, Deque[Channel]] = {NET: collections.deque(), LOCAL: collections.deque()}
 
+    def identify(self, identity: Dict[str, Any]) -> None:
+        """What greetings say from now on."""
+        self._identity = identity
+
     def connect(self, address: EndpointAddress, kind: str, peer: Dict[str, Any], timeout: float) -> int:
         """Connects and greets; returns the id."""
         connection = self._endpoint.connect(address, timeout)

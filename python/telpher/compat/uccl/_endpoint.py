@@ -24,20 +24,22 @@ _RETRY = 0.1
 class Endpoint(Transfers):
     """UCCL's endpoint, of one GPU (or none). Thread-safe.
 
-    ``local_gpu_idx``: the GPU whose number and BDF peers are told; memory of any GPU and of the host can be used. ``num_cpus`` is the old form's,
-    and without effect. It goes when it is dropped, or by ``close``, which UCCL has not.
+    ``local_gpu_idx``: the GPU whose number and BDF peers are told; memory of any GPU and of the host can be used. None: GPU 0, and from the first
+    ``reg`` on that of the memory which was registered by it, if it is a GPU's. ``num_cpus`` is the old form's, and without effect. It goes when it
+    is dropped, or by ``close``, which UCCL has not.
     """
 
-    def __init__(self, local_gpu_idx: int = 0, num_cpus: Optional[int] = None):
+    def __init__(self, local_gpu_idx: Optional[int] = None, num_cpus: Optional[int] = None):
         strategy = os.environ.get("UCCL_P2P_COMPRESS_STRATEGY", "none").lower()
         if strategy not in ("", "none"):
             raise RuntimeError("UCCL_P2P_COMPRESS_STRATEGY is %r: Telpher does not compress; unset it, or set it to none" % strategy)
-        self._gpu = int(local_gpu_idx)
+        self._gpu = int(local_gpu_idx or 0)
+        self._follows = local_gpu_idx is None
         self._bdf = _bdf(self._gpu)
         self._ip = _addresses.get_oob_ip()
         self._engine, self._port = _open(_addresses.base_port() + self._gpu)
         self._timeout: float = self._engine.options()["connect_deadline"]
-        self._connections = Connections(self._engine, {"ip": self._ip, "gpu": self._gpu, "bdf": self._bdf})
+        self._connections = Connections(self._engine, self._identity())
         self._memory = _memory.Registrations(self._engine)
         self._init_transfers()
         self._added: Dict[bytes, int] = {}
@@ -45,11 +47,19 @@ class Endpoint(Transfers):
         self._added_lock = threading.Lock()
         self._passive: Optional[threading.Thread] = None
         self._record = ""
+        self._withdraw: Optional[Callable[[], Any]] = None
+        self._publish()
+
+    def _identity(self) -> Dict[str, Any]:
+        """What peers are told."""
+        return {"ip": self._ip, "gpu": self._gpu, "bdf": self._bdf}
+
+    def _publish(self) -> None:
+        """Has ``connect_local`` of this host find it, by what peers are told now."""
+        if self._withdraw is not None:
+            self._withdraw()
         try:
-            address = self._engine.address.text
-            self._record, descriptor = Records.publish(
-                {"ip": self._ip, "port": self._port, "gpu": self._gpu, "bdf": self._bdf, "address": address}
-            )
+            self._record, descriptor = Records.publish({**self._identity(), "port": self._port, "address": self._engine.address.text})
             self._withdraw = weakref.finalize(self, Records.withdraw, self._record, descriptor, os.getpid())
         except (OSError, Refused) as e:
             log.warning("connect_local will not find this endpoint: %s", e)
@@ -181,7 +191,22 @@ class Endpoint(Transfers):
     @fallible((False, 0))
     def reg(self, ptr: int, size: int, floatType: FloatType = FloatType.kUndefined) -> Tuple[bool, int]:
         """Registers memory of the host or a GPU. Returns (ok, mr_id). The memory must stay until ``dereg``: nothing here keeps it."""
-        return True, self._memory.add(int(ptr), int(size))
+        return True, self._add(int(ptr), int(size))
+
+    def _add(self, pointer: int, nbytes: int) -> int:
+        """Registers. The first memory says which GPU this is the endpoint of, where the caller has not."""
+        number = self._memory.add(pointer, nbytes)
+        if self._follows:
+            self._follow(self._memory.get(number).region._device or 0)
+        return number
+
+    def _follow(self, gpu: int) -> None:
+        with self._added_lock:
+            follows, self._follows = self._follows, False
+            if follows and gpu != self._gpu:
+                self._gpu, self._bdf = gpu, _bdf(gpu)
+                self._connections.identify(self._identity())
+                self._publish()
 
     def regv(self, ptrs: Sequence[int], sizes: Sequence[int]) -> Tuple[bool, List[int]]:
         """Registers several; all or none. Returns (ok, [mr_id])."""
@@ -194,7 +219,7 @@ class Endpoint(Transfers):
         numbers: List[int] = []
         try:
             for pointer, size in zip(ptrs, sizes):
-                numbers.append(self._memory.add(int(pointer), int(size)))
+                numbers.append(self._add(int(pointer), int(size)))
         except BaseException:
             for number in numbers:
                 self._memory.remove(number)
@@ -218,7 +243,7 @@ class Endpoint(Transfers):
         try:
             for tensor in tensor_list:
                 pointer, size = tensor.data_ptr(), tensor.numel() * tensor.element_size()
-                number = self._memory.add(pointer, size)
+                number = self._add(pointer, size)
                 made.append(XferDesc.of(number, self._memory.slice(number, pointer, size)))
         except REASONS as e:
             self.deregister_memory(made)
@@ -243,7 +268,7 @@ class Endpoint(Transfers):
 
     def close(self) -> None:
         """Ends connections and registrations. Not in UCCL, where dropping the endpoint does it; here that does it too."""
-        if self._record:
+        if self._withdraw is not None:
             self._withdraw()
         self._engine.close()
 

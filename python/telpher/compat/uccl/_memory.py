@@ -6,9 +6,9 @@ import functools
 import itertools
 import struct
 import threading
-from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-from ... import Endpoint, MemoryRegion, MemorySlice, RemoteMemory
+from ... import Endpoint, MemoryRegion, MemorySlice, RemoteMemory, _table
 from ._addresses import Refused, log
 
 NO_ID = (1 << 64) - 1
@@ -34,12 +34,17 @@ class Registrations:
         self._numbers = itertools.count(1)
         self._by_id: Dict[int, Registration] = {}
         self._uses: Dict[MemoryRegion, int] = {}
+        self._allocations: Dict[MemoryRegion, int] = {}
         self._advertised: Dict[Tuple[int, int], int] = {}
 
     def add(self, pointer: int, nbytes: int) -> int:
         """Registers; returns a new id."""
         with self._lock:
-            region = self._find(pointer, nbytes) or self._endpoint.register_pointer(pointer, nbytes)
+            region = self._find(pointer, nbytes)
+            if region is None:
+                region = self._endpoint.register_pointer(pointer, nbytes)
+                if region._device is not None:
+                    self._allocations[region] = _allocation(pointer)
             self._uses[region] = self._uses.get(region, 0) + 1
             number = next(self._numbers)
             self._by_id[number] = Registration(region, pointer, nbytes)
@@ -55,6 +60,7 @@ class Registrations:
             last = not self._uses[found.region]
             if last:
                 del self._uses[found.region]
+                self._allocations.pop(found.region, None)
         if last:
             found.region.close()
 
@@ -101,16 +107,38 @@ class Registrations:
         return MemorySlice(region, 0, nbytes), [region]
 
     def advertised(self, pointer: int, nbytes: int) -> bytes:
-        """The descriptor of memory that was given without an id. Nothing ends it but the endpoint: UCCL has no call for that."""
+        """The descriptor of memory that was given without an id. Nothing ends it but the endpoint, or other memory that is advertised at its address:
+        UCCL has no call for that."""
         key = (pointer, nbytes)
         number = self._advertised.get(key)
+        if number is not None and not self._is_current(self.get(number).region, pointer):
+            if self._advertised.pop(key, None) == number:  # of several threads one
+                self.remove(number)
+            number = None
         if number is None:
             number = self._advertised[key] = self.add(pointer, nbytes)
         return describe(self.slice(number, pointer, nbytes))
 
-    def _find(self, pointer: int, nbytes: int) -> Any:
+    def _find(self, pointer: int, nbytes: int) -> Optional[MemoryRegion]:
+        """The region that is registered here and holds these bytes. Called with the lock."""
         region = self._endpoint.covering(pointer, nbytes)
-        return region if region in self._uses else None
+        return region if region is not None and region in self._uses and self._is_current(region, pointer) else None
+
+    def _is_current(self, region: MemoryRegion, pointer: int) -> bool:
+        """False where a GPU has other memory at this address by now: it was freed, and the driver gave the address out again.
+
+        Raises Refused where it has none.
+        """
+        before = self._allocations.get(region)
+        now = before if before is None else _allocation(pointer)
+        if now == 0 and before:
+            raise Refused("a GPU's memory at 0x%x was registered, and has been freed since: dereg() it before that" % pointer)
+        return now == before
+
+
+def _allocation(pointer: int) -> int:
+    """The driver's number of the allocation that a GPU has at an address now, another for each; 0 where there is none."""
+    return _table.checked(_table.calls.deviceAllocation(_table.PAIR.pack(pointer, 1)))
 
 
 def describe(local: MemorySlice) -> bytes:

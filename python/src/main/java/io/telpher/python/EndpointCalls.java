@@ -12,6 +12,8 @@ import io.telpher.EndpointAddress;
 import io.telpher.EndpointOptions;
 import io.telpher.MemoryRegion;
 import io.telpher.TelpherException;
+import io.telpher.internal.device.GpuRuntime;
+import io.telpher.internal.device.Runtimes;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.HashMap;
@@ -78,6 +80,15 @@ final class EndpointCalls {
             }
         }
         return HANDLES.put(endpoint.register(Request.memory(address, size), access));
+    }
+
+    /// Request: address 8, bytes 8.
+    ///
+    /// @return the driver's number of the allocation, which no other one has; 0 where a GPU has
+    ///     nothing there
+    static long deviceAllocation(long request) {
+        GpuRuntime.Pointer found = Runtimes.inspect(at(request, 0), at(request, 8));
+        return found == null ? 0 : found.id();
     }
 
     static long regionClose(long region) {
