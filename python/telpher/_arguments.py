@@ -28,6 +28,11 @@ def nanoseconds(seconds: Any, name: str) -> int:
     return max(0, int(min(number * 1e9, _LONGEST)))
 
 
+def limit(seconds: Any, name: str) -> int:
+    """As ``nanoseconds``; None: for ever."""
+    return _LONGEST if seconds is None else nanoseconds(seconds, name)
+
+
 def as_bytes(thing: Any, name: str) -> bytes:
     """The bytes of anything that has some. Not ``bytes(thing)``, which makes zeros of a number."""
     if hasattr(thing, "__bytes__"):

@@ -6,7 +6,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Union
 
 from . import _memory, _pieces, _streams, _table
-from ._arguments import as_bytes, as_text, nanoseconds, whole
+from ._arguments import as_bytes, as_text, limit, nanoseconds, whole
 from ._errors import Closed, Error, TimedOut
 from ._region import MemoryRegion, MemorySlice, register
 from ._table import DONE, calls
@@ -227,8 +227,7 @@ class Connection:
     def lookup(self, name: str, timeout: Optional[float] = 30.0) -> RemoteMemory:
         """Memory that the peer published under a name; waits until it is there, with None for ever. Raises TimedOut."""
         text = as_text(name, "name")
-        nanos = nanoseconds(float("inf") if timeout is None else timeout, "timeout")
-        request = _table.QUADRUPLE.pack(self._handle, address_of_bytes(text), len(text), nanos)
+        request = _table.QUADRUPLE.pack(self._handle, address_of_bytes(text), len(text), limit(timeout, "timeout"))
         return RemoteMemory(wait_for_task(calls.lookup(request))[1])
 
     # --- the rest ---------------------------------------------------------------------------------------
@@ -388,7 +387,8 @@ def _remote_pieces(remote: Any, nbytes: int) -> _pieces.RemotePieces:
 
 
 def wait_for_task(task: int) -> Tuple[int, bytes]:
-    """Waits for a task of the engine in slices. Whoever gives up leaves it behind, and what comes of it is closed."""
+    """Waits for a task of the engine in slices. Whoever gives up leaves it behind, and what comes of it is closed; one that can be interrupted has
+    ended then."""
     import ctypes
 
     _table.checked(task)

@@ -69,6 +69,18 @@ class NativeFailure(Error, OSError):
     arguments: List[str] = []
 
 
+class RankTaken(Error):
+    """Another process that is alive has this rank of the job."""
+
+
+class Superseded(Error):
+    """This process was silent for longer than its lease, and another one has its rank now."""
+
+
+class WorldDiffers(Error):
+    """The ranks of a job do not agree on how many they are."""
+
+
 class JvmError(Error):
     """There is no Java virtual machine that could be started here."""
 
@@ -89,7 +101,7 @@ _KINDS = {
     kind.__name__: kind
     for kind in (
         PeerLost, ConnectFailed, ProtocolViolation, Closed, TimedOut, Cancelled, AccessDenied,
-        StaleRegion, RegionBusy, Truncated, Unsupported, NativeFailure,
+        StaleRegion, RegionBusy, Truncated, Unsupported, NativeFailure, RankTaken, Superseded, WorldDiffers,
     )
 }  # type: dict[str, Type[BaseException]]
 _KINDS.update(
@@ -113,14 +125,20 @@ class Ended:
         self.path = path
 
 
-def decode(data: bytes) -> "tuple[BaseException, Optional[Ended]]":
-    """Reads what Failure.encode wrote: the exception, and the transfer's end if it is one's."""
-    texts = []
+def parts(data: bytes) -> List[bytes]:
+    """Takes an answer apart that Request.add wrote."""
+    found = []
     at = 0
     while at < len(data):
         (length,) = struct.unpack_from("<i", data, at)
-        texts.append(data[at + 4 : at + 4 + length].decode("utf-8", "replace"))
+        found.append(data[at + 4 : at + 4 + length])
         at += 4 + length
+    return found
+
+
+def decode(data: bytes) -> "tuple[BaseException, Optional[Ended]]":
+    """Reads what Failure.encode wrote: the exception, and the transfer's end if it is one's."""
+    texts = [part.decode("utf-8", "replace") for part in parts(data)]
     name, message, first, second, cause, cause_message, stack = texts[:7]
     kind = _KINDS.get(name)
     if kind is None:

@@ -42,7 +42,7 @@ def jars() -> List[str]:
     """The jars that are needed in this process, in the order of the class path."""
     folder = jar_folder()
     found = []
-    for name in ("telpher-python", "telpher-engine", "jspecify"):
+    for name in ("telpher-python", "telpher-bootstrap", "telpher-engine", "jspecify"):
         match = glob.glob(os.path.join(glob.escape(folder), name + "-*.jar"))
         if not match and name != "jspecify":
             raise JvmError(

@@ -14,7 +14,7 @@ from . import _jvm, _signals
 from ._arguments import nanoseconds, whole
 from ._errors import Ended, ForkedError, InternalError, JvmError, decode
 
-VERSION = 6
+VERSION = 7
 """Of the requests below; Bridge.java has the same."""
 
 DONE = 1 << 62
@@ -50,7 +50,7 @@ NO_REMOTE = bytes(48)
 # Kinds of texts.
 ENDPOINT_ADDRESS, ENDPOINT_EXPLAIN, ENDPOINT_METRICS, ENDPOINT_OPTIONS = range(4)
 PEER_ADDRESS, CONNECTION_EXPLAIN, CONNECTION_METRICS = range(4, 7)
-NOTIFICATION, FAILURE, PATHS, REGION_DEVICE, DEVICES = range(7, 12)
+NOTIFICATION, FAILURE, PATHS, REGION_DEVICE, DEVICES, GROUP_ADDRESSES = range(7, 13)
 
 
 class _Calls:
@@ -68,7 +68,7 @@ calls: Any = _NoCalls()
 
 _OF_HANDLES = frozenset((
     "endpointClose", "endpointPort", "regionClose", "connectionClose", "connectionPoll", "connectionIsOpen", "connectionFailure",
-    "taskAbandon", "post", "run", "poll", "postings", "cancel", "watch", "handles", "complete",
+    "taskAbandon", "post", "run", "poll", "postings", "cancel", "watch", "handles", "complete", "groupRank", "groupClose",
 ))
 """The functions that take a handle; the others take a request."""
 

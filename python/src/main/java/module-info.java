@@ -4,6 +4,7 @@ import org.jspecify.annotations.NullMarked;
 /// functions by JNI, once.
 @NullMarked
 module io.telpher.python {
+    requires io.telpher.bootstrap;
     requires io.telpher.engine;
     requires static org.jspecify;
 }

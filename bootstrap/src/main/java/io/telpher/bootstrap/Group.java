@@ -60,7 +60,14 @@ public final class Group implements AutoCloseable {
     /// @throws TelpherException.TimedOut and the others that [Rendezvous#join] throws
     /// @throws TelpherException.Unsupported when rank 0 cannot listen on the port
     public static Group join(Endpoint endpoint, Launch launch, Duration atMost) {
-        RendezvousOptions options = RendezvousOptions.of(launch);
+        return join(endpoint, launch, RendezvousOptions.of(launch), atMost);
+    }
+
+    /// The same with options that do not all come from this process's variables.
+    ///
+    /// @param options where and how to meet; the port that rank 0 serves on is that of `launch`
+    public static Group join(
+            Endpoint endpoint, Launch launch, RendezvousOptions options, Duration atMost) {
         RendezvousServer server =
                 launch.rank() == 0 && launch.host() == Launch.Host.RANK_0
                         ? RendezvousServer.listen(launch.rendezvous().getPort(), options.secret())

@@ -9,7 +9,8 @@ import java.util.List;
 /// and goes. Thread-safe. A daemon thread of its own keeps the lease and follows the changes.
 ///
 /// The server may be away: calls try again until their deadline, and connections that stand do not
-/// need it.
+/// need it. An interrupt ends a wait with [TelpherException.Cancelled]; a barrier that ends so
+/// takes its arrival back.
 public interface Rendezvous extends AutoCloseable {
     /// Opens a client; does not wait for the server.
     ///
@@ -60,7 +61,8 @@ public interface Rendezvous extends AutoCloseable {
     /// Follows the job, from a snapshot of now.
     Watch watch();
 
-    /// Leaves the job and ends all watches, within about a second.
+    /// Leaves the job and ends all watches, within about a second, also by a thread that has been
+    /// interrupted.
     @Override
     void close();
 }

@@ -266,10 +266,26 @@ final class RendezvousClient implements Rendezvous {
                     case Answer other -> throw unexpected(other);
                 }
             }
+        } catch (TelpherException.Cancelled e) {
+            boolean interrupted = Thread.interrupted(); // which would end the taking back as well
+            try {
+                over = true;
+                if (!(withdraw(name, me, ticket) instanceof Answer.Passed)) {
+                    throw e;
+                }
+            } finally {
+                restore(interrupted);
+            }
         } finally {
             if (!over) {
                 withdrawals.add(withdrawal(name, me, ticket));
             }
+        }
+    }
+
+    private static void restore(boolean interrupted) {
+        if (interrupted) {
+            Thread.currentThread().interrupt();
         }
     }
 
@@ -447,10 +463,13 @@ final class RendezvousClient implements Rendezvous {
             closed.countDown();
         }
         mirror.end(() -> new TelpherException.Closed("the rendezvous was closed"));
+        boolean interrupted = Thread.interrupted(); // such a thread leaves in good order, too
         try {
             leave();
         } catch (TelpherException e) {
             // Then the lease runs out.
+        } finally {
+            restore(interrupted);
         }
         store.close();
         try {

@@ -53,6 +53,13 @@ public record RendezvousOptions(URI server, String job, byte[] secret, Duration 
         return of(launch.rendezvous(), launch.job(), secret(System.getenv()));
     }
 
+    /// The same from other variables than this process's.
+    ///
+    /// @throws IllegalArgumentException when the secret is missing
+    public static RendezvousOptions of(Launch launch, Map<String, String> environment) {
+        return of(launch.rendezvous(), launch.job(), secret(environment));
+    }
+
     static byte[] secret(Map<String, String> env) {
         String secret = env.get("TELPHER_SECRET");
         if (secret == null || secret.isEmpty()) {

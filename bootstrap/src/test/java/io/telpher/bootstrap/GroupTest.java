@@ -16,6 +16,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -209,6 +210,26 @@ class GroupTest {
             assertThat(child.hear()).isEqualTo("ended");
             assertThat(child.awaitEnd()).isZero();
         }
+    }
+
+    /// The others need not wait for its lease.
+    @Test
+    void anInterruptedJoinLeavesInGoodOrder() {
+        RendezvousServer server =
+                opened(RendezvousServer.listen(Fixtures.freePort(), Fixtures.secret()));
+        RendezvousOptions options =
+                RendezvousOptions.of(uri(server.port()), "j", Fixtures.secret());
+        Watch watch = opened(Rendezvous.open(options)).watch();
+        assertThat(watch.next(SOON)).isInstanceOf(RendezvousEvent.Snapshot.class);
+        Endpoint endpoint = opened(Endpoint.open());
+        FutureTask<Group> join =
+                new FutureTask<>(() -> Group.join(endpoint, Rendezvous.open(options), 0, 2, SOON));
+        Thread joining = Thread.ofPlatform().daemon().start(join);
+        assertThat(watch.next(SOON)).isInstanceOf(RendezvousEvent.Joined.class);
+        joining.interrupt();
+        assertThatThrownBy(() -> Fixtures.result(join))
+                .isInstanceOf(TelpherException.Cancelled.class);
+        assertThat(watch.next(SOON)).isInstanceOf(RendezvousEvent.Left.class);
     }
 
     @Test

@@ -70,7 +70,8 @@ final class ConnectionCalls {
 
     /// Request: task 8, nanoseconds 8, room for a descriptor 8.
     ///
-    /// @return 0 while it runs; a connection's handle; or 1, and the descriptor is there
+    /// @return 0 while it runs; a handle of the connection or group that it ended with; else 1, and
+    ///     the descriptor, if it ended with one, is there
     static long taskWait(long request) throws Throwable {
         Task task = HANDLES.get(at(request, 0), Task.class);
         if (!task.await(at(request, 8))) {
@@ -80,10 +81,10 @@ final class ConnectionCalls {
             Request.answer(remote.toBytes(), at(request, 16), RemoteMemory.SIZE);
             return 1;
         }
-        return HANDLES.put(task.result());
+        return task.result() == Task.DONE ? 1 : HANDLES.put(task.result());
     }
 
-    static long taskAbandon(long task) {
+    static long taskAbandon(long task) throws InterruptedException {
         HANDLES.get(task, Task.class).abandon();
         return 0;
     }

@@ -16,7 +16,6 @@ import io.telpher.internal.device.GpuRuntime;
 import io.telpher.internal.device.Runtimes;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
-import java.util.HashMap;
 import java.util.Map;
 
 /// Functions of endpoints and their memory.
@@ -26,13 +25,7 @@ final class EndpointCalls {
     /// Request: variables as a text of `NAME=value` with a NUL between them 8, its length 8, secret
     /// 8, its length 8 or -1.
     static long endpointOpen(long request) {
-        Map<String, String> variables = new HashMap<>();
-        for (String line : Request.text(at(request, 0), at(request, 8)).split("\0")) {
-            int equals = line.indexOf('=');
-            if (equals > 0) {
-                variables.put(line.substring(0, equals), line.substring(equals + 1));
-            }
-        }
+        Map<String, String> variables = Request.variables(at(request, 0), at(request, 8));
         EndpointOptions options = EndpointOptions.fromEnvironment(variables);
         if (at(request, 24) >= 0) {
             options = options.withSecret(Request.bytes(at(request, 16), at(request, 24)));

@@ -2,11 +2,10 @@ package io.telpher.python;
 
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
+import io.telpher.bootstrap.RendezvousException;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -28,8 +27,7 @@ record Failure(Throwable thrown, @Nullable Transfer transfer, byte @Nullable [] 
     }
 
     /// Name of the class, message, two details of the class, name and message of the cause, stack;
-    /// of a transfer: state, remote quiet, bytes moved, path. Each text is its length (4 bytes) and
-    /// its bytes.
+    /// of a transfer: state, remote quiet, bytes moved, path. Each as [Request#add] writes it.
     byte[] encode() {
         if (encoded != null) {
             return encoded;
@@ -71,6 +69,7 @@ record Failure(Throwable thrown, @Nullable Transfer transfer, byte @Nullable [] 
     private static String name(Throwable thrown) {
         return switch (thrown) {
             case TelpherException e -> e.getClass().getSimpleName();
+            case RendezvousException e -> e.getClass().getSimpleName();
             case IndexOutOfBoundsException _ -> "IndexOutOfBoundsException";
             case IllegalArgumentException _, ArithmeticException _ -> "IllegalArgumentException";
             case IllegalStateException _ -> "IllegalStateException";
@@ -80,7 +79,7 @@ record Failure(Throwable thrown, @Nullable Transfer transfer, byte @Nullable [] 
     }
 
     private String stack() {
-        if (thrown instanceof TelpherException) {
+        if (thrown instanceof TelpherException || thrown instanceof RendezvousException) {
             return "";
         }
         StringWriter text = new StringWriter();
@@ -89,9 +88,6 @@ record Failure(Throwable thrown, @Nullable Transfer transfer, byte @Nullable [] 
     }
 
     private static void write(ByteArrayOutputStream out, String text) {
-        byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-        out.writeBytes(
-                ByteBuffer.allocate(4).order(ByteOrder.LITTLE_ENDIAN).putInt(bytes.length).array());
-        out.writeBytes(bytes);
+        Request.add(out, text.getBytes(StandardCharsets.UTF_8));
     }
 }

@@ -12,6 +12,7 @@ import io.telpher.MemoryRegion;
 import io.telpher.MemorySlices;
 import io.telpher.Notification;
 import io.telpher.RemoteSlices;
+import io.telpher.bootstrap.Group;
 import java.nio.charset.StandardCharsets;
 
 /// Functions of any object, and of none.
@@ -42,6 +43,7 @@ final class ObjectCalls {
                     case 9 -> utf8(TransferCalls.paths());
                     case 10 -> utf8(device(HANDLES.get(object, MemoryRegion.class)));
                     case 11 -> utf8(Json.of(Device.list()));
+                    case 12 -> GroupCalls.addresses(HANDLES.get(object, Group.class));
                     default -> throw new IllegalArgumentException("text " + at(request, 0));
                 };
         return Request.answer(answer, at(request, 16), at(request, 24));

@@ -5,8 +5,13 @@ import static java.lang.foreign.ValueLayout.JAVA_LONG_UNALIGNED;
 
 import io.telpher.Access;
 import io.telpher.RemoteMemory;
+import java.io.ByteArrayOutputStream;
 import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
+import java.util.Map;
 
 /// Memory that Python passes by address: packed requests, texts, arrays. Python is little-endian
 /// here, as Java is. The addresses are the caller's word; they hold for the length of the call.
@@ -35,6 +40,18 @@ final class Request {
 
     static String text(long address, long size) {
         return new String(bytes(address, size), StandardCharsets.UTF_8);
+    }
+
+    /// Variables as a text of `NAME=value` with a NUL between them.
+    static Map<String, String> variables(long address, long size) {
+        Map<String, String> variables = new HashMap<>();
+        for (String line : text(address, size).split("\0")) {
+            int equals = line.indexOf('=');
+            if (equals > 0) {
+                variables.put(line.substring(0, equals), line.substring(equals + 1));
+            }
+        }
+        return variables;
     }
 
     /// A copy: Python may change its arrays at any time.
@@ -72,6 +89,13 @@ final class Request {
             MemorySegment.copy(bytes, 0, ALL, JAVA_BYTE, address, bytes.length);
         }
         return bytes.length;
+    }
+
+    /// Adds to an answer of several parts: the part's length (4 bytes) and its bytes.
+    static void add(ByteArrayOutputStream out, byte[] part) {
+        out.writeBytes(
+                ByteBuffer.allocate(4).order(ByteOrder.LITTLE_ENDIAN).putInt(part.length).array());
+        out.writeBytes(part);
     }
 
     private static final Access[] ACCESS = Access.values();
