@@ -88,8 +88,7 @@ final class NicQueue {
                 work.fail(End.LOST, null);
                 agenda.settle(work);
             } else {
-                agenda.await(work);
-                pump();
+                begin(work);
             }
             ended = agenda.takeEnded();
         }
@@ -121,8 +120,29 @@ final class NicQueue {
 
     // --- posting --------------------------------------------------------------------------------
 
-    /// Posts batches as long as there are room and work, of each work in turn. Throws nothing:
-    /// whoever posts work must not take for failed what is under way.
+    /// Posts fresh work: at once, if nothing waits before it, as much of it as goes into one batch.
+    /// Throws nothing: whoever posts work must not take for failed what is under way.
+    private void begin(NicWork work) {
+        QueuePair to = pair;
+        if (state == State.READY && to != null && agenda.first() == null && flight.hasRoom()) {
+            try {
+                advance(work, to);
+            } catch (Throwable e) {
+                if (!work.waiting) {
+                    agenda.await(work); // it ends with the link
+                }
+                broken(e);
+            }
+        } else {
+            agenda.await(work);
+        }
+        if (agenda.first() != null) {
+            pump();
+        }
+    }
+
+    /// Posts batches as long as there are room and work, of each work in turn. Throws nothing, as
+    /// [#begin].
     private void pump() {
         try {
             QueuePair to = pair;
@@ -136,18 +156,23 @@ final class NicQueue {
                 if (work == null) {
                     break;
                 }
-                if (flight.add(work, to.inline())) {
-                    post(flight.last(), to);
-                }
-                agenda.leave(work); // not before: it ends with the link when something is thrown
-                if (!work.hasFailed() && !work.exhausted) {
-                    agenda.await(work);
-                }
-                agenda.settle(work);
+                advance(work, to);
             }
         } catch (Throwable e) {
             broken(e);
         }
+    }
+
+    /// Posts the next batch of work; what is left of it waits behind the others.
+    private void advance(NicWork work, QueuePair to) {
+        if (flight.add(work, to.inline())) {
+            post(flight.last(), to);
+        }
+        agenda.leave(work); // not before: it ends with the link when something is thrown
+        if (!work.hasFailed() && !work.exhausted) {
+            agenda.await(work);
+        }
+        agenda.settle(work);
     }
 
     private void post(long batch, QueuePair to) {
