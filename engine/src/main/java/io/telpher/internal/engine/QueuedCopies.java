@@ -114,6 +114,25 @@ final class QueuedCopies {
     }
 
     private int check(Operation op) {
+        RemoteMemory only = op.remote;
+        RegionImpl here = op.region;
+        return only == null || here == null || op.remotePieces != null || op.localPieces != null
+                ? checkPieces(op)
+                : checkRange(op, only, here);
+    }
+
+    /// One range needs no walk over pieces.
+    private int checkRange(Operation op, RemoteMemory memory, RegionImpl region) {
+        Window window = windows.window(memory);
+        if (window == null) {
+            return windows.whyNot(memory);
+        }
+        boolean write = op.kind != Operation.Kind.READ;
+        int checked = window.check(memory.offset() + op.remoteOffset, op.length, write);
+        return checked < 0 ? Direct.reason(checked) : check(region);
+    }
+
+    private int checkPieces(Operation op) {
         boolean write = op.kind != Operation.Kind.READ;
         PieceWalk walk = op.walk;
         walk.start(op, 0, op.length);
@@ -138,19 +157,26 @@ final class QueuedCopies {
                 return Direct.reason(checked);
             }
             if (region != last) {
-                if (!region.isHost()) {
-                    return Direct.NO_WINDOW;
-                }
-                if (!region.segment().scope().isAlive()) {
-                    return Connection.STALE;
-                }
-                if (!queue.reaches(region)) {
-                    return refusing.contains(region) ? Direct.NO_WINDOW : Direct.NOT_OPEN;
+                int refused = check(region);
+                if (refused != Connection.DONE) {
+                    return refused;
                 }
                 last = region;
             }
         }
         return Connection.DONE;
+    }
+
+    private int check(RegionImpl region) {
+        if (!region.isHost()) {
+            return Direct.NO_WINDOW;
+        }
+        if (!region.segment().scope().isAlive()) {
+            return Connection.STALE;
+        }
+        return queue.reaches(region)
+                ? Connection.DONE
+                : refusing.contains(region) ? Direct.NO_WINDOW : Direct.NOT_OPEN;
     }
 
     /// Whether the bytes were not the operation's, at least in part: its arena was closed under the

@@ -169,11 +169,11 @@ final class NicBatches {
     /// @return how many writes it covers
     private int read(long number) {
         FlushWord.Read word = Objects.requireNonNull(reads.word());
-        long sge = sges + Sge.BYTES * (number % REQUESTS);
+        long sge = sges + (long) Sge.BYTES * slot(number);
         Sge.set(sge, word.localAddress(), FlushWord.BYTES, word.localKey());
         SendRequest.set(request(number), end, SendRequest.IBV_WR_RDMA_READ, 0, sge, 1);
         SendRequest.remote(request(number), word.remoteAddress(), word.remoteKey());
-        windows[(int) (number % REQUESTS)] = null;
+        windows[slot(number)] = null;
         return reads.covering();
     }
 
@@ -182,11 +182,11 @@ final class NicBatches {
     /// @return false when its bytes could not be read: the work has failed
     private boolean write(NicWork work, long number, int n, int inline) {
         long wr = request(number);
-        long sge = sges + Sge.BYTES * (number % REQUESTS);
+        long sge = sges + (long) Sge.BYTES * slot(number);
         boolean carried = !work.read && n <= Math.min(inline, INLINE);
         if (carried) {
             // By the library otherwise, which cannot tell when the memory is gone.
-            long copy = inlined + INLINE * (number % REQUESTS);
+            long copy = inlined + (long) INLINE * slot(number);
             if (!work.copyTo(copy)) {
                 return false;
             }
@@ -197,7 +197,7 @@ final class NicBatches {
         int opcode = work.read ? SendRequest.IBV_WR_RDMA_READ : SendRequest.IBV_WR_RDMA_WRITE;
         SendRequest.set(wr, end, opcode, carried ? SendRequest.IBV_SEND_INLINE : 0, sge, 1);
         SendRequest.remote(wr, work.remoteAddress(), work.remoteKey());
-        windows[(int) (number % REQUESTS)] = work.window();
+        windows[slot(number)] = work.window();
         return true;
     }
 
@@ -206,7 +206,7 @@ final class NicBatches {
     boolean isStale(long batch) {
         int place = place(batch);
         for (int i = 0; i < lengths[place]; i++) {
-            VerbsWindow window = windows[(int) ((firstRequests[place] + i) % REQUESTS)];
+            VerbsWindow window = windows[slot(firstRequests[place] + i)];
             if (window != null && window.isClosed()) {
                 return true;
             }
@@ -254,11 +254,16 @@ final class NicBatches {
         return work;
     }
 
+    /// Numbers are never negative, and there are powers of two of both: no division.
     private static int place(long batch) {
-        return (int) (batch % BATCHES);
+        return (int) batch & BATCHES - 1;
+    }
+
+    private static int slot(long number) {
+        return (int) number & REQUESTS - 1;
     }
 
     private long request(long number) {
-        return requests + SendRequest.BYTES * (number % REQUESTS);
+        return requests + (long) SendRequest.BYTES * slot(number);
     }
 }

@@ -11,7 +11,7 @@ import org.jspecify.annotations.Nullable;
 /// A lane over one queue pair, with a stream beside it that tells of the peer's end. The send token
 /// guards [RingOutput], the poll token [RingInput] and the stream.
 final class VerbsLane implements Lane {
-    /// The stream is looked at once in so many polls: it costs a system call.
+    /// The stream is looked at once in so many polls, a power of two: it costs a system call.
     private static final int LOOK = 1024;
 
     private static final String PATH = "verbs-ring";
@@ -128,7 +128,7 @@ final class VerbsLane implements Lane {
         if (frames > 0 && own != null) {
             own.heard();
         }
-        if (++polls % LOOK == 0 || control.isBehind()) {
+        if ((++polls & LOOK - 1) == 0 || control.isBehind()) {
             look();
         }
         String why = ended;
