@@ -95,7 +95,7 @@ final class Endings {
         }
         keepSenderOut(op);
         op.reason = reason;
-        op.quiet = RemoteQuiet.YES;
+        op.setQuiet(RemoteQuiet.YES);
         ended(op);
         return true;
     }
@@ -202,7 +202,7 @@ final class Endings {
                     (answered || op.kind == Operation.Kind.RECEIVE)
                             && !exposed
                             && op.unfenced == null;
-            op.quiet = sure ? RemoteQuiet.YES : RemoteQuiet.UNKNOWN;
+            op.setQuiet(sure ? RemoteQuiet.YES : RemoteQuiet.UNKNOWN);
             ended(op);
         }
     }

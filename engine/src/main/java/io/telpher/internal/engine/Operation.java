@@ -1,5 +1,6 @@
 package io.telpher.internal.engine;
 
+import io.telpher.Connection;
 import io.telpher.CounterUpdate;
 import io.telpher.Device;
 import io.telpher.DeviceMemory;
@@ -227,7 +228,10 @@ final class Operation implements Window.Guard {
     // Result.
     int reason;
     long drainUntil;
+
+    /// Written by each end.
     RemoteQuiet quiet = RemoteQuiet.UNKNOWN;
+
     @Nullable TelpherException error;
     @Nullable RemoteMemory found;
     String path = "";
@@ -257,6 +261,22 @@ final class Operation implements Window.Guard {
 
     void setState(int value) {
         STATE.setRelease(this, value);
+    }
+
+    /// A slot's operations are mostly of one kind, and a collector can make the store of a
+    /// reference cost a fence (G1, where the object is old): so what stands there already is not
+    /// written again. The same is done where else a short operation writes constants.
+    void setKind(Kind what) {
+        if (kind != what) {
+            kind = what;
+        }
+    }
+
+    /// See [#setKind].
+    void setQuiet(RemoteQuiet what) {
+        if (quiet != what) {
+            quiet = what;
+        }
     }
 
     boolean isPending() {
@@ -452,6 +472,11 @@ final class Operation implements Window.Guard {
 
     /// Forgets everything, ready for the next use.
     void clear() {
+        if (wasOnlyDirect()) {
+            assert isWithoutFrames();
+        } else {
+            forgetFrames();
+        }
         transfer = null;
         region = null;
         localPieces = null;
@@ -459,34 +484,64 @@ final class Operation implements Window.Guard {
         remotePieces = null;
         regions.clear();
         walk.clear();
+        localOffset = 0;
+        remoteOffset = 0;
+        length = 0;
+        high = false;
+        direct = false;
+        received = 0;
+        together = false;
+        unfenced = null;
+        begun = null;
+        copied = 0;
+        slow = false;
+        reason = 0;
+        path = "";
+    }
+
+    /// Whether it was a write or read through windows that is done, and nothing else: most short
+    /// ones are, and writing all that frames and failures leave behind is a tenth of their cost.
+    private boolean wasOnlyDirect() {
+        return direct
+                && reason == Connection.DONE
+                && (kind == Kind.WRITE || kind == Kind.READ)
+                && !hasTail();
+    }
+
+    private boolean isWithoutFrames() {
+        return stage == Stage.WAIT
+                && sent + noteSent + unconfirmed + confirmedBytes + copies + claimed == 0
+                && quantum + peerToken + streamBase == 0
+                && !(noteCredited || started || tailSent || withdrawing || copying || abortOwed)
+                && !(letGo || asking || exposed || revocable || advertised || peerEnded)
+                && !orphaned
+                && line == null
+                && carrier == null
+                && inside == null
+                && error == null
+                && found == null;
+    }
+
+    /// Forgets what is left of frames, of messages, and of an end by a cause.
+    private void forgetFrames() {
         counter = null;
         noteLength = -1;
         if (note.length > 4096) {
             note = new byte[0];
         }
         stage = Stage.WAIT;
-        localOffset = 0;
-        remoteOffset = 0;
-        length = 0;
-        high = false;
         sent = 0;
         noteSent = 0;
         noteCredited = false;
         started = false;
         tailSent = false;
         carrier = null;
-        direct = false;
         withdrawing = false;
-        received = 0;
         expected = -1;
         unconfirmed = 0;
         confirmedBytes = 0;
         copying = false;
-        together = false;
-        unfenced = null;
-        begun = null;
         copies = 0;
-        copied = 0;
         abortOwed = false;
         letGo = false;
         asking = false;
@@ -497,15 +552,11 @@ final class Operation implements Window.Guard {
         peerEnded = false;
         claimed = 0;
         orphaned = false;
-        slow = false;
         line = null;
         quantum = 0;
         peerToken = 0;
         streamBase = 0;
-        reason = 0;
-        quiet = RemoteQuiet.UNKNOWN;
         error = null;
         found = null;
-        path = "";
     }
 }

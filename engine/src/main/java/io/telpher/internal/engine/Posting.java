@@ -150,7 +150,7 @@ final class Posting {
     }
 
     private static void fill(Operation op, TransferImpl transfer, @Nullable MemorySegment note) {
-        op.kind = transfer.kind;
+        op.setKind(transfer.kind);
         op.transfer = transfer;
         op.region = transfer.region;
         op.localOffset = transfer.localOffset;

@@ -81,7 +81,7 @@ final class Tokens {
                 }
                 return Connection.BACK_PRESSURED;
             }
-            op.kind = kind;
+            op.setKind(kind);
             op.region = region;
             op.localOffset = localOffset;
             op.length = length;

@@ -76,6 +76,7 @@ final class TransferImpl implements Transfer {
     /// Written by who posts, once the posting is his.
     private long postings;
 
+    // How the last posting ended: written by who ends it, and told only when it has ended.
     private RemoteQuiet quiet = RemoteQuiet.UNKNOWN;
     private long moved;
     private String path = "";
@@ -150,9 +151,6 @@ final class TransferImpl implements Transfer {
             }
         } while (!STATE.compareAndSet(this, before, PENDING | (before & LISTENED)));
         postings++;
-        quiet = RemoteQuiet.UNKNOWN;
-        moved = 0;
-        error = null;
         after = points;
         connection.posting.post(this, together);
     }
@@ -166,7 +164,9 @@ final class TransferImpl implements Transfer {
             long bytes,
             String usedPath,
             @Nullable TelpherException why) {
-        quiet = remoteQuiet;
+        if (quiet != remoteQuiet) { // see Operation.setKind
+            quiet = remoteQuiet;
+        }
         moved = bytes;
         path = usedPath;
         error = why;

@@ -73,8 +73,11 @@ final class WorkJob extends DeviceQueues.Job {
     /// A new operation: the first link carries it alone, unless [#share] says more.
     void reset() {
         used = 1;
-        end = WorkQueue.End.DONE;
-        direct = stripes[0].direct;
+        Direct first = stripes[0].direct;
+        if (end != WorkQueue.End.DONE || direct != first) { // see Operation.setKind
+            end = WorkQueue.End.DONE;
+            direct = first;
+        }
         why = null;
         isGiven = false;
         if (stopped || cutOff) { // a volatile write is a fence

@@ -55,9 +55,16 @@ final class WorkStripe implements WorkQueue.Source {
     /// Hands a range to the queue.
     void post(long from, long length) {
         Operation op = job.op;
-        end = WorkQueue.End.DONE;
+        setEnd(WorkQueue.End.DONE);
         walk.start(op, from, length);
         work.post(op.kind == Operation.Kind.READ, length);
+    }
+
+    /// See [Operation#setKind].
+    private void setEnd(WorkQueue.End how) {
+        if (end != how) {
+            end = how;
+        }
     }
 
     /// Lets what is under way complete, and begins nothing more of it. Harmless when it has ended.
@@ -126,7 +133,7 @@ final class WorkStripe implements WorkQueue.Source {
 
     @Override
     public void ended(WorkQueue.End how, @Nullable String why) {
-        end = how;
+        setEnd(how);
         if (how.compareTo(WorkQueue.End.LOST) >= 0) {
             direct.lose(); // before anybody looks for a link to go on with
         }
