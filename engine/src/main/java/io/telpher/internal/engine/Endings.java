@@ -45,12 +45,13 @@ final class Endings {
         this.slowNanos = connection.endpoint().options().slowTransfer().toNanos();
     }
 
-    /// Counts an operation into its local regions.
+    /// Counts an operation into the regions of its local pieces; one region alone is the slot's to
+    /// count ([RegionHold]).
     ///
     /// @return false when one of them is closed; then it is in none
-    static boolean enter(@Nullable RegionImpl region, @Nullable MemorySlices pieces) {
+    static boolean enter(@Nullable MemorySlices pieces) {
         if (pieces == null) {
-            return region == null || region.enter();
+            return true;
         }
         List<MemoryRegion> regions = pieces.regions();
         for (int i = 0; i < regions.size(); i++) {
@@ -62,11 +63,9 @@ final class Endings {
         return true;
     }
 
-    static void exit(@Nullable RegionImpl region, @Nullable MemorySlices pieces) {
+    static void exit(@Nullable MemorySlices pieces) {
         if (pieces != null) {
             exit(pieces.regions(), pieces.regions().size());
-        } else if (region != null) {
-            region.exit();
         }
     }
 
@@ -221,8 +220,7 @@ final class Endings {
 
     /// Its regions are left last: whoever closes one finds the transfer ended.
     private void ended(Operation op) {
-        RegionImpl region = op.region;
-        MemorySlices pieces = op.localPieces;
+        MemorySlices pieces = op.kind == Operation.Kind.SERVE ? null : op.localPieces;
         TelpherException why = op.error;
         TransferImpl transfer = op.transfer;
         if (why != null && transfer != null) {
@@ -234,7 +232,8 @@ final class Endings {
             try {
                 handOver(op);
             } finally {
-                exit(region, pieces);
+                op.hold.leave(!connection.isOver());
+                exit(pieces);
             }
         }
     }
@@ -452,6 +451,7 @@ final class Endings {
         int reason = Failures.reason(cause);
         for (int i = 0; i < table.size(); i++) {
             Operation op = table.at(i);
+            op.hold.letGo();
             if (op.isPending()) {
                 op.error = cause;
                 revoke(op, reason, String.valueOf(cause.getMessage()));
@@ -493,10 +493,11 @@ final class Endings {
         }
     }
 
-    /// Revokes what uses a region. Under the lock.
+    /// Revokes what uses a region, and has slots let go of it that are not in use. Under the lock.
     void revokeUsers(RegionImpl region, Predicate<Operation> which) {
         for (int i = 0; i < table.size(); i++) {
             Operation op = table.at(i);
+            op.hold.letGo(region);
             if (op.isPending() && uses(op, region) && which.test(op)) {
                 revoke(op, Connection.STALE, "its local region was closed");
             }

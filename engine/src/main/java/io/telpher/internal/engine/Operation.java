@@ -94,6 +94,9 @@ final class Operation implements Window.Guard {
     long remoteOffset;
     @Nullable RemoteSlices remotePieces;
 
+    /// What counts it into its local region, where it has one alone; pieces count by themselves.
+    final RegionHold hold = new RegionHold();
+
     /// The regions of both sides, once somebody has looked.
     final OperationRegions regions = new OperationRegions();
 

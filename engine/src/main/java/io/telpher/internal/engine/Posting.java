@@ -87,7 +87,7 @@ final class Posting {
         long deadline = 0;
         int rounds = 0;
         while (true) {
-            boolean entered = Endings.enter(transfer.region, transfer.localPieces);
+            boolean entered = Endings.enter(transfer.localPieces);
             boolean viaWindow = false;
             LaneState claimed = null;
             boolean listened = false;
@@ -103,7 +103,7 @@ final class Posting {
                         transfer.operation = null;
                         table.release(op);
                         if (entered) {
-                            Endings.exit(transfer.region, transfer.localPieces);
+                            Endings.exit(transfer.localPieces);
                         }
                         TelpherException why = new TelpherException.Unsupported(String.valueOf(e));
                         endings.failed(transfer.kind, transfer.length, "", Connection.FAILED, why);
@@ -113,7 +113,9 @@ final class Posting {
                     if (op.kind == Operation.Kind.NOTIFY && !waits) {
                         claimed = startNote(op);
                     } else {
-                        viaWindow = start(op, entered);
+                        RegionImpl only = transfer.region;
+                        boolean open = entered && (only == null || op.hold.enter(only));
+                        viaWindow = start(op, open);
                         op.together = together && viaWindow;
                         claimed = pump.claim(null);
                     }
@@ -129,7 +131,7 @@ final class Posting {
                 return;
             }
             if (entered) {
-                Endings.exit(transfer.region, transfer.localPieces);
+                Endings.exit(transfer.localPieces);
             }
             connection.poll();
             if (deadline == 0) {

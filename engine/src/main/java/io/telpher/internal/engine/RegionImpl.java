@@ -14,7 +14,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 
 /// One registered region. `users` counts the operations of this process that may touch the bytes,
-/// plus one in [#CLOSED] once the region is closed: then nobody enters any more.
+/// and slots of operations that stay counted in between ([RegionHold]), plus one in [#CLOSED] once
+/// the region is closed: then nobody enters any more.
 final class RegionImpl implements MemoryRegion, LocalRegion {
     private static final int CLOSED = 1 << 30;
 

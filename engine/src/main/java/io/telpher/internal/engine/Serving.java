@@ -111,12 +111,12 @@ final class Serving {
 
     private @org.jspecify.annotations.Nullable Operation take(
             RegionImpl region, long token, long base) {
-        if (running > Credits.READS || !region.enter()) {
+        Operation op = running > Credits.READS ? null : table.take();
+        if (op == null) {
             return null;
         }
-        Operation op = table.take();
-        if (op == null) {
-            region.exit();
+        if (!op.hold.enter(region)) {
+            table.release(op);
             return null;
         }
         running++;

@@ -67,7 +67,6 @@ final class Tokens {
             @Nullable RemoteMemory remote,
             long remoteOffset,
             long tag) {
-        boolean entered = region.enter();
         boolean viaWindow;
         LaneState claimed;
         Operation op;
@@ -76,9 +75,6 @@ final class Tokens {
         try {
             op = table.take();
             if (op == null) {
-                if (entered) {
-                    region.exit();
-                }
                 return Connection.BACK_PRESSURED;
             }
             op.setKind(kind);
@@ -90,7 +86,7 @@ final class Tokens {
             op.tag = tag;
             op.allow(connection.defaultDeadline);
             token = op.token();
-            viaWindow = posting.start(op, entered);
+            viaWindow = posting.start(op, op.hold.enter(region));
             claimed = pump.claim(null);
         } finally {
             lock.unlock();
