@@ -209,7 +209,7 @@ class Connection:
 
     def wait_notification(self, timeout: Optional[float] = None) -> bytes:
         """Waits for a notification; None: for ever. Raises TimedOut, or PeerLost when the peer is lost and none is left."""
-        word = _table.in_slices(timeout, lambda nanos: calls.notification(_table.PAIR.pack(self._handle, max(nanos, 1))))
+        word = _table.in_slices(timeout, lambda nanos: int(calls.notification(_table.PAIR.pack(self._handle, max(nanos, 1)))))
         payload = self._notification(word)
         if payload is None:
             raise TimedOut("no notification came within %g s" % (timeout or 0))
@@ -395,7 +395,7 @@ def wait_for_task(task: int) -> Tuple[int, bytes]:
     out = ctypes.create_string_buffer(48)
     room = ctypes.addressof(out)
     try:
-        word = _table.in_slices(None, lambda nanos: calls.taskWait(_table.TRIPLE.pack(task, nanos, room)))
+        word = _table.in_slices(None, lambda nanos: int(calls.taskWait(_table.TRIPLE.pack(task, nanos, room))))
         return _table.checked(word), out.raw
     except BaseException:
         calls.taskAbandon(task)

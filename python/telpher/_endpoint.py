@@ -156,7 +156,7 @@ class Endpoint:
     def accept(self, timeout: Optional[float] = None) -> Connection:
         """Waits for the next connection that a peer made; None: for ever. Raises TimedOut when none came."""
         handle = self.handle()
-        word = _table.in_slices(timeout, lambda nanos: calls.accept(_table.PAIR.pack(handle, nanos)))
+        word = _table.in_slices(timeout, lambda nanos: int(calls.accept(_table.PAIR.pack(handle, nanos))))
         if not _table.checked(word):
             raise TimedOut("nobody has connected within %g s" % (timeout or 0))
         return Connection(self, word)

@@ -24,7 +24,8 @@ class _Pieces:
         self._keep = keep  # regions, so that they live as long as this
         out = (ctypes.c_int64 * 2)()
         _table.checked(calls.piecesInfo(_table.PAIR.pack(handle, ctypes.addressof(out))))
-        self.count, self.nbytes = out
+        self.count: int = out[0]
+        self.nbytes: int = out[1]
         _table.collect()
 
     def __len__(self) -> int:

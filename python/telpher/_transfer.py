@@ -306,7 +306,7 @@ class PreparedTransfer(PostedTransfer):
         try:
             self._take()
             before, self._result = self._result, None
-            word = calls.postAfter(_table.TRIPLE.pack(self._handle, _streams.address(after), waits)) if after else call(self._handle)
+            word: int = calls.postAfter(_table.TRIPLE.pack(self._handle, _streams.address(after), waits)) if after else call(self._handle)
             error = self._posted(word)
         except BaseException as e:
             self._interrupted(before, e)

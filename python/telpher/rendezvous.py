@@ -135,7 +135,8 @@ def exchange_torch(endpoint: Endpoint, group: Any = None) -> List[EndpointAddres
     if not torch.distributed.is_initialized():
         raise RuntimeError("torch.distributed has no process group yet: call init_process_group first, or use exchange_store")
     found: List[Optional[bytes]] = [None] * torch.distributed.get_world_size(group)
-    torch.distributed.all_gather_object(found, bytes(endpoint.address), group=group)
+    gather: Any = torch.distributed.all_gather_object  # which some versions of torch give no types
+    gather(found, bytes(endpoint.address), group=group)
     return [EndpointAddress(each or b"") for each in found]
 
 

@@ -149,7 +149,9 @@ def write(pair: Pair, nbytes: int, depth: int, style: str, options: argparse.Nam
     streams: Dict[str, Any] = {} if style == "default" else {"stream": None}
     if depth == 1:
         prepared = connection.prepare_write(local, remote, stream=None)
-        call: Callable[[], Any] = prepared.run if style == "prepared" else lambda: connection.write(local, remote, **streams).wait()
+        call: Callable[[], Any] = lambda: connection.write(local, remote, **streams).wait()
+        if style == "prepared":
+            call = prepared.run
         return (*one_by_one(call, options.seconds, pair.warm_up(options.seconds, "write", style)), used)
     return (*in_flight(connection, local, remote, depth, style, options.seconds, pair.warm_up(options.seconds, "writes", style)), used)
 
@@ -183,9 +185,9 @@ def in_flight(
     """Keeps some in flight; the oldest one is waited for and posted again."""
     prepared = [connection.prepare_write(local, remote, stream=None) for _ in range(depth)]
     streams: Dict[str, Any] = {} if style == "default" else {"stream": None}
-    post: Callable[[int], telpher.Transfer] = (
-        (lambda i: prepared[i].post()) if style == "prepared" else (lambda i: connection.write(local, remote, **streams))
-    )
+    post: Callable[[int], telpher.Transfer] = lambda i: connection.write(local, remote, **streams)
+    if style == "prepared":
+        post = lambda i: prepared[i].post()
     for lasts in (warm, seconds):
         posted = [0] * depth
         flying = []

@@ -130,7 +130,7 @@ class Transfers:
 
     def _one_sided(self, name: str, conn_id: int, local: List[MemorySlice], there: List[RemoteMemory], temporary: Any = ()) -> Operation:
         connection = self._connections.get(conn_id).connection
-        move = connection.write if name == "write" else connection.read
+        move: Any = connection.write if name == "write" else connection.read
         transfer = move(local[0], there[0]) if len(local) == 1 else move(local, there)
         return Operation(name, [transfer], temporary)
 
