@@ -271,7 +271,9 @@ final class Posting {
             endings.revoke(op, Connection.STALE, "its local region is closed");
             return false;
         }
-        return !connection.streams.keep(op) && begin(op);
+        // What waits is not looked at again when the connection ends: the one end or the other sees
+        // it.
+        return !endsAtOnce(op) && !connection.streams.keep(op) && begin(op);
     }
 
     /// Begins a pending operation. Under the lock; [#goOn] must follow without it.

@@ -2,9 +2,13 @@ package io.telpher.internal.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.telpher.Device;
+import io.telpher.DeviceStream;
+import io.telpher.MemorySlices;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
+import io.telpher.TransferOptions;
 import io.telpher.internal.wire.Frame;
 import io.telpher.spi.Adverts;
 import io.telpher.spi.Deadline;
@@ -17,6 +21,8 @@ import io.telpher.spi.Windows;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import java.util.List;
+import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -110,6 +116,35 @@ class UndertakerTest {
         while (!windows.closed || !endpoint.connections().isEmpty()) {
             assertThat(System.nanoTime()).as("nobody finishes the burial").isLessThan(end);
             Thread.sleep(1);
+        }
+    }
+
+    /// What waits for a stream is in no list of those who bury: when it is posted too late for
+    /// them, it ends at once.
+    @Test
+    void whatIsPostedAfterAStreamWhenTheConnectionIsOverEnds() {
+        TransferImpl write =
+                (TransferImpl)
+                        new ConnectionImpl(core)
+                                .prepareSend(
+                                        2,
+                                        MemorySlices.of(endpoint.allocate(8).all()),
+                                        TransferOptions.DEFAULTS);
+        DeviceStream stream = new DeviceStream(new Device("none", new UUID(0, 0), "", ""), 7);
+        write.after = new StreamPoints(List.of(stream), List.of(() -> false), null);
+        core.close();
+        core.lock.lock();
+        try {
+            Operation op = core.table.take();
+            assertThat(op).isNotNull();
+            op.setKind(Operation.Kind.SEND);
+            op.transfer = write;
+            assertThat(core.posting.start(op, true)).isFalse();
+            assertThat(op.isPending()).isFalse();
+            assertThat(op.line).isNull();
+            assertThat(core.streams.isFilled()).isFalse();
+        } finally {
+            core.lock.unlock();
         }
     }
 
