@@ -183,7 +183,7 @@ class GpuAfterTest {
     }
 
     /// What is posted later with the same tag does not overtake it: neither without a stream, nor
-    /// after one that has nothing to do. Other tags do.
+    /// after or on one that has nothing to do. Other tags do.
     @ParameterizedTest
     @EnumSource(names = {"CUDA_DIRECT", "CUDA_TCP"})
     void messagesOfATagKeepTheirOrder(TestPath path) {
@@ -210,8 +210,12 @@ class GpuAfterTest {
             Transfer first = here.prepareSend(5, piece(self, 0), TransferOptions.DEFAULTS);
             first.post(List.of(stream.stream()));
             Transfer second = here.send(5, self.slice("gpu", PIECE, PIECE));
-            Transfer third = here.prepareSend(5, piece(self, 2), TransferOptions.DEFAULTS);
-            third.post(List.of(idle.stream()));
+            boolean on = path == TestPath.CUDA_TCP; // whose end the stream waits for as well
+            TransferOptions options = TransferOptions.DEFAULTS;
+            Transfer third =
+                    here.prepareSend(
+                            5, piece(self, 2), on ? options.withStream(idle.stream()) : options);
+            third.post(on ? List.of() : List.of(idle.stream()));
             Outcome.of(here.send(6, self.slice("gpu", 3L * PIECE, PIECE))).assertDone(PIECE);
             assertThat(third.await(WHILE)).isFalse();
             assertThat(List.of(first.state(), second.state())).containsOnly(TransferState.PENDING);
@@ -403,8 +407,10 @@ class GpuAfterTest {
             stream.finish();
             FakeGpu.setDelay(20_000);
             stream.changeLate(couple.here(), "gpu", SIZE, LATE);
+            stream.mark();
             FakeGpu.setFaults("cuStreamWriteValue64:1:801");
             transfer.post(List.of(stream.stream()));
+            assertThat(stream.isAtMark()).isTrue();
             FakeGpu.setFaults("");
             Outcome.of(transfer).assertDone(SIZE);
             couple.there().check("gpu", 0, SIZE, LATE);

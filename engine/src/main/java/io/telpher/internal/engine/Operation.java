@@ -335,10 +335,10 @@ final class Operation implements Window.Guard {
         return age(by.nanoTime());
     }
 
-    /// Whether it is a receive for which no byte has come. Whether a peer that may store into it by
-    /// itself has begun, this side cannot see.
+    /// Whether it waits for a stream, or is a receive for which no byte has come. Whether a peer
+    /// that may store into it by itself has begun, this side cannot see.
     boolean isUntouched() {
-        return kind == Kind.RECEIVE && claimed == 0 && !exposed;
+        return line != null || (kind == Kind.RECEIVE && claimed == 0 && !exposed);
     }
 
     /// Whether something follows the data of a write.
@@ -508,7 +508,9 @@ final class Operation implements Window.Guard {
         return direct
                 && reason == Connection.DONE
                 && (kind == Kind.WRITE || kind == Kind.READ)
-                && !hasTail();
+                && !hasTail()
+                && claimed == 0 // a peer that misbehaves can leave these two
+                && !peerEnded;
     }
 
     private boolean isWithoutFrames() {

@@ -68,19 +68,18 @@ final class StreamWaits {
     private @Nullable Object lineOf(Operation op) {
         TransferImpl transfer = op.transfer;
         DeviceStream stream = transfer == null ? null : transfer.options.stream();
+        StreamPoints after = transfer == null ? StreamPoints.NONE : transfer.after;
+        boolean message = op.kind == Operation.Kind.SEND || op.kind == Operation.Kind.RECEIVE;
+        if (message && (filled || !after.isEmpty())) {
+            OfTag ofTag = new OfTag(op.kind, op.tag);
+            if (lines.containsKey(ofTag) || (stream == null && !after.isEmpty())) {
+                return ofTag;
+            }
+        }
         if (stream != null) {
             return OfStreams.posted(List.of(stream), true);
         }
-        StreamPoints after = transfer == null ? StreamPoints.NONE : transfer.after;
-        boolean message = op.kind == Operation.Kind.SEND || op.kind == Operation.Kind.RECEIVE;
-        if (after.isEmpty() && !(message && filled)) {
-            return null;
-        }
-        if (!message) {
-            return OfStreams.posted(after.streams(), false);
-        }
-        OfTag ofTag = new OfTag(op.kind, op.tag);
-        return !after.isEmpty() || lines.containsKey(ofTag) ? ofTag : null;
+        return after.isEmpty() ? null : OfStreams.posted(after.streams(), false);
     }
 
     /// An operation that waits is to begin, or has ended. Under the lock.
