@@ -384,6 +384,17 @@ final class ConnectionCore {
         return any;
     }
 
+    /// Has slots that are not in use let go of a region of this side that is closed. No callback
+    /// runs here, and nothing is copied.
+    void letGo(RegionImpl region) {
+        lock.lock();
+        try {
+            endings.letGo(region);
+        } finally {
+            lock.unlock();
+        }
+    }
+
     /// Ends operations that use a region of this side.
     void endUsers(RegionImpl region, Predicate<Operation> which) {
         lock.lock();

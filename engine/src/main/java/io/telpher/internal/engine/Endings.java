@@ -493,11 +493,17 @@ final class Endings {
         }
     }
 
-    /// Revokes what uses a region, and has slots let go of it that are not in use. Under the lock.
+    /// Has slots let go of a region that are not in use. Under the lock.
+    void letGo(RegionImpl region) {
+        for (int i = 0; i < table.size(); i++) {
+            table.at(i).hold.letGo(region);
+        }
+    }
+
+    /// Revokes what uses a region. Under the lock.
     void revokeUsers(RegionImpl region, Predicate<Operation> which) {
         for (int i = 0; i < table.size(); i++) {
             Operation op = table.at(i);
-            op.hold.letGo(region);
             if (op.isPending() && uses(op, region) && which.test(op)) {
                 revoke(op, Connection.STALE, "its local region was closed");
             }

@@ -347,6 +347,12 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     /// Ends the operations of this process that use a region: those that nothing has come for at
     /// once, the others when a part of the time was not enough for them.
     void endUsers(RegionImpl region, Deadline deadline) {
+        for (ConnectionCore connection : connections.all()) {
+            if (region.isUnused()) {
+                return;
+            }
+            connection.letGo(region);
+        }
         if (region.isUnused()) {
             return;
         }

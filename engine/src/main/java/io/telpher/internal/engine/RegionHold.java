@@ -7,7 +7,7 @@ import org.jspecify.annotations.Nullable;
 /// update for it, neither to enter nor to leave.
 ///
 /// Whoever closes the region has marked it closed before he takes the lock of each connection,
-/// under which slots that are not in use let go of it ([Endings#revokeUsers]); what looks whether
+/// under which slots that are not in use let go of it ([Endings#letGo]); what looks whether
 /// it is open, to enter or to stay, does so under that lock. So either the one sees the slot, or
 /// the other that the region is closed. When the connection is over they let go likewise
 /// ([Endings#revokeAll]), and nothing stays.
