@@ -41,7 +41,7 @@ final class Refusals {
         connection.lock.lock();
         try {
             ControlFrame frame = refusal(h, at, reason).with(Frame.C, c).with(Frame.E, e);
-            connection.outbound.enqueue(frame);
+            tell(frame);
         } finally {
             connection.lock.unlock();
         }
@@ -49,7 +49,15 @@ final class Refusals {
 
     /// The same under the lock.
     void refuseLocked(MemorySegment h, long at, int reason, long c, long d) {
-        connection.outbound.enqueue(refusal(h, at, reason).with(Frame.C, c).with(Frame.D, d));
+        tell(refusal(h, at, reason).with(Frame.C, c).with(Frame.D, d));
+    }
+
+    /// When the connection is over here, receives have ended with it: the peer hears of that, and
+    /// nobody has cancelled anything. The frame stays unconfirmed all the same.
+    private void tell(ControlFrame frame) {
+        if (!connection.isOver()) {
+            connection.outbound.enqueue(frame);
+        }
     }
 
     /// The confirmation of this lane stays behind the refused frame until the peer has said

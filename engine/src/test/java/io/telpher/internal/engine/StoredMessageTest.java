@@ -3,6 +3,7 @@ package io.telpher.internal.engine;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.telpher.MemoryRegion;
+import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.TransferState;
 import io.telpher.internal.wire.Frame;
@@ -43,13 +44,18 @@ class StoredMessageTest {
 
     /// Brings the word that it is stored.
     private void bringStored() {
-        MemorySegment header = Arena.ofAuto().allocate(Lane.HEADER, 64);
-        Frame.start(header, 0, Frame.SEND_STORED, Frame.URGENT, 0, 0, token);
-        Frame.set(header, 0, Frame.C, SIZE);
+        MemorySegment header = stored();
         Placement placement = new Placement();
         assertThat(state.inbound.begin(header, 0, placement)).isTrue();
         state.inbound.end(header, 0, MemorySegment.NULL, 0, placement);
         core.afterwards();
+    }
+
+    private MemorySegment stored() {
+        MemorySegment header = Arena.ofAuto().allocate(Lane.HEADER, 64);
+        Frame.start(header, 0, Frame.SEND_STORED, Frame.URGENT, 0, 0, token);
+        Frame.set(header, 0, Frame.C, SIZE);
+        return header;
     }
 
     @Test
@@ -59,6 +65,21 @@ class StoredMessageTest {
         assertThat(receive.bytesMoved()).isEqualTo(SIZE);
         assertThat(lane.sent).extracting(StubLane.Sent::type).doesNotContain(Frame.REFUSED);
         assertThat(state.reportable()).isEqualTo(1);
+    }
+
+    /// The peer hears of the end, not of a receive that was cancelled.
+    @Test
+    void aConnectionThatIsOverRefusesNothing() {
+        core.fail(new TelpherException.PeerLost("the test ends it"));
+        MemorySegment header = stored();
+        Placement placement = new Placement();
+        if (state.inbound.begin(header, 0, placement)) {
+            state.inbound.end(header, 0, MemorySegment.NULL, 0, placement);
+        }
+        core.afterwards();
+        assertThat(lane.sent).extracting(StubLane.Sent::type).doesNotContain(Frame.REFUSED);
+        assertThat(state.reportable()).as("confirmed: the sender would be DONE").isZero();
+        assertThat(receive.state()).isEqualTo(TransferState.FAILED);
     }
 
     /// Its owner had it back before that word came: what is there is nobody's message.
