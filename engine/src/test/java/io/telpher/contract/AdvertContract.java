@@ -101,7 +101,11 @@ abstract class AdvertContract extends Contract {
     /// @return how many of them may be overwritten
     private int takeBack(Outcome outcome) {
         ended().fill(OURS);
-        return outcome.remoteQuiet() == RemoteQuiet.YES ? 0 : SLICE;
+        if (outcome.remoteQuiet() == RemoteQuiet.YES) {
+            return 0;
+        }
+        // What a GPU has been given goes on when its process is stopped.
+        return setting.path().isOnGpus() ? SIZE : SLICE;
     }
 
     private void checkOurs(int most) {

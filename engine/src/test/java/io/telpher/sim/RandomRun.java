@@ -30,8 +30,13 @@ final class RandomRun implements AutoCloseable {
     private static final double FAST = 50e6;
     private static final Duration LONGER = LONG.multipliedBy(5);
 
-    /// Everything that is under way comes to its end within this, faults included.
-    private static final Duration SETTLED = Duration.ofSeconds(20);
+    /// A peer's end is noticed within this, faults included.
+    private static final Duration NOTICED = Duration.ofSeconds(20);
+
+    /// Everything that is under way comes to its end within this, faults included. The slowest
+    /// stream has a buffer of 256 bytes and a delay of 16 ms each way: a chunk of what was given up
+    /// takes 8 s.
+    private static final Duration SETTLED = Duration.ofSeconds(80);
 
     /// The engine gives strangers 5 s; what was dialled beside the way that worked takes as long as
     /// a connect may.
@@ -403,7 +408,7 @@ final class RandomRun implements AutoCloseable {
 
     /// The other process is gone: that must be noticed, and another one may be in its place.
     private void survive(Side side, Endpoint endpoint, Connection connection) {
-        if (!isWithin(() -> !connection.isOpen(), SETTLED)) {
+        if (!isWithin(() -> !connection.isOpen(), NOTICED)) {
             violated(side.name + " does not notice that its peer is gone");
             return;
         }
