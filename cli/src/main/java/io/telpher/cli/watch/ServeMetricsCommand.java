@@ -21,7 +21,7 @@ import picocli.CommandLine.Option;
             "Serves the counters of running processes as a page for Prometheus, until it is ended by a"
                     + " signal.",
             "",
-            "It reads what each process publishes about once a second, and disturbs none. It must run"
+            "It has each process publish about once a second, and disturbs none. It must run"
                     + " as their user, or as root.%n"
         },
         footer = {

@@ -25,7 +25,7 @@ import picocli.CommandLine.Parameters;
         description = {
             "Shows what running processes transfer: connections, paths, lanes, rates, failures.",
             "",
-            "It reads what each process publishes about once a second, and disturbs none. It must run"
+            "It has each process publish about once a second, and disturbs none. It must run"
                     + " as their user, or as root.%n"
         },
         footer = {

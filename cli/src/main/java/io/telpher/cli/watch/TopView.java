@@ -11,7 +11,7 @@ import org.jspecify.annotations.Nullable;
 
 /// Shows a process's counters, for people or as JSON lines.
 final class TopView {
-    /// A snapshot is written about every second.
+    /// While somebody looks a snapshot is written about every second.
     private static final long OLD_MILLIS = 3000;
 
     private static final String ROW = "  %-18s %-10s %9s %9s %11s %9s %8s  %s%n";

@@ -43,7 +43,7 @@ final class Progress implements Runnable {
     static final int TICK_MILLIS = 50;
     static final int SLOW_TICK_MILLIS = 1000;
 
-    /// Slow ticks write the page each time, quick ones about as often.
+    /// Slow ticks look at the page each time, quick ones about as often.
     private static final long PAGE_NANOS = 900_000_000L;
 
     /// After something was thrown: what is thrown again and again must not cost a processor.
@@ -150,6 +150,9 @@ final class Progress implements Runnable {
         }
         nextPage = now + PAGE_NANOS;
         try {
+            if (!open.isWanted(now)) {
+                return;
+            }
             List<EndpointMetrics> each = new ArrayList<>();
             for (EndpointImpl endpoint : observed) {
                 each.add(endpoint.metrics());
@@ -482,7 +485,10 @@ final class Progress implements Runnable {
     private static boolean look(ConnectionCore connection, long now) {
         try {
             boolean busy = connection.tick(now);
-            if (connection.watch.condition == Watch.Condition.ARMED && !connection.isOver()) {
+            Watch watch = connection.watch;
+            if (watch.condition == Watch.Condition.ARMED
+                    && watch.isToBeTurned()
+                    && !connection.isOver()) {
                 // Should a wake-up ever get lost, then only until now.
                 int frames = connection.turn();
                 assert frames >= 0;

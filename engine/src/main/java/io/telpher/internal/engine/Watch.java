@@ -9,6 +9,9 @@ final class Watch {
     /// So many quick ticks without operations in flight, and they become slow.
     static final int QUIET_TICKS = 4;
 
+    /// One of so many slow ticks takes a turn; a power of two.
+    private static final int TURNED_TICKS = 4;
+
     private static final long QUICK_NANOS = Progress.TICK_MILLIS * 1_000_000L;
     private static final long SLOW_NANOS = Progress.SLOW_TICK_MILLIS * 1_000_000L;
 
@@ -43,6 +46,9 @@ final class Watch {
     /// Ticks in a row that have found no operation in flight.
     private int quietTicks;
 
+    /// Ticks, while it is looked at once a second.
+    private int slowTicks;
+
     /// When it is looked at again.
     long nextLook;
 
@@ -60,6 +66,12 @@ final class Watch {
     /// come to be looked at in the same tick.
     boolean isDue(long now) {
         return !slow || nextLook - now <= SLOW_NANOS / 2 || connection.isOver();
+    }
+
+    /// Whether a tick takes a turn of the armed connection, lest a wake-up was ever lost. Of idle
+    /// ones each fourth does: with many of them the turns are what idling costs.
+    boolean isToBeTurned() {
+        return !slow || (slowTicks++ & TURNED_TICKS - 1) == 0;
     }
 
     /// A tick has looked at the connection.

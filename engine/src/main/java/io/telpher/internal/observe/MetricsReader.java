@@ -13,6 +13,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.locks.LockSupport;
 import java.util.zip.CRC32C;
 
 /// The reading side of pages: looks at other processes of this machine, or at this one. Has no
@@ -23,6 +24,17 @@ public final class MetricsReader {
 
     /// The writer would have to publish twice during each of so many reads.
     private static final int TRIES = 100;
+
+    /// What is older was written while nobody asked; of what is older than that the writer is
+    /// stopped, and waiting for it is of no use.
+    static final long FRESH_MILLIS = 2500;
+
+    private static final long STOPPED_MILLIS = MetricsPage.SELDOM_NANOS / 1_000_000 + FRESH_MILLIS;
+
+    /// The writer looks once a second whether somebody has asked.
+    private static final long PATIENCE_NANOS = 1_500_000_000L;
+
+    private static final long LOOK_MILLIS = 20;
 
     private MetricsReader() {}
 
@@ -44,6 +56,8 @@ public final class MetricsReader {
         }
     }
 
+    /// Asks all of them to publish, so that the next reads find something new soon.
+    ///
     /// @return the processes of this machine that have a page and that this user may look at
     /// @throws IOException when `/proc` cannot be read
     public static List<Long> processes() throws IOException {
@@ -52,7 +66,9 @@ public final class MetricsReader {
             for (Path process : all) {
                 long pid = Long.parseLong(process.getFileName().toString());
                 try {
-                    if (!pages(pid).isEmpty()) {
+                    List<Path> pages = pages(pid);
+                    if (!pages.isEmpty()) {
+                        pages.forEach(MetricsReader::ask);
                         found.add(pid);
                     }
                 } catch (Gone | Unreadable e) {
@@ -63,8 +79,9 @@ public final class MetricsReader {
         return List.copyOf(found);
     }
 
-    /// Reads what a process has published last; more than one snapshot when it has the library
-    /// loaded more than once.
+    /// Reads what a process publishes; more than one snapshot when it has the library loaded more
+    /// than once. Where nobody has asked for the last minute this waits for a new one, a second or
+    /// so.
     ///
     /// @return not empty
     /// @throws Gone when there is no such process
@@ -80,7 +97,7 @@ public final class MetricsReader {
         List<Snapshot> snapshots = new ArrayList<>();
         for (Path page : pages) {
             try {
-                snapshots.add(page(pid, page));
+                snapshots.add(fresh(pid, page));
             } catch (NoSuchFileException e) {
                 if (pages.size() == 1) {
                     throw gone(pid); // closed since: so is its last endpoint
@@ -125,6 +142,36 @@ public final class MetricsReader {
             throw new Gone(pid); // it ended while its descriptors were listed
         }
         return pages;
+    }
+
+    static Snapshot fresh(long pid, Path file) throws IOException {
+        Snapshot found = page(pid, file);
+        ask(file);
+        long age = System.currentTimeMillis() - found.writtenMillis();
+        if (age <= FRESH_MILLIS || age > STOPPED_MILLIS) {
+            return found;
+        }
+        long end = System.nanoTime() + PATIENCE_NANOS;
+        Snapshot next = found;
+        while (next.sequence() == found.sequence() && System.nanoTime() - end < 0) {
+            LockSupport.parkNanos(LOOK_MILLIS * 1_000_000);
+            next = page(pid, file);
+        }
+        return next;
+    }
+
+    /// Has the process publish more often for a while, if this user may write into the page.
+    static void ask(Path file) {
+        try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE)) {
+            // A page that was never written stays empty: it is filled at once anyway.
+            if (channel.size() >= MetricsPage.FIRST_SLOT) {
+                channel.write(
+                        ByteBuffer.allocate(Long.BYTES).putLong(0, System.nanoTime()),
+                        MetricsPage.ASKED);
+            }
+        } catch (IOException e) {
+            return; // what is there can be read all the same
+        }
     }
 
     static Snapshot page(long pid, Path file) throws IOException {

@@ -56,6 +56,23 @@ class WatchTest {
         }
     }
 
+    @Test
+    void idleConnectionsAreSeldomTurned() {
+        try (EndpointImpl endpoint = Loopback.open()) {
+            Watch watch = new Watch(Loopback.connection(endpoint, 1));
+            for (int i = 0; i < 9; i++) {
+                assertThat(watch.isToBeTurned()).as("quick").isTrue();
+            }
+            watch.slow = true;
+            List<Boolean> turned = new ArrayList<>();
+            for (int i = 0; i < 9; i++) {
+                turned.add(watch.isToBeTurned());
+            }
+            assertThat(turned)
+                    .containsExactly(true, false, false, false, true, false, false, false, true);
+        }
+    }
+
     /// In virtual time, and in the whole of the second between two looks: the only thing that could
     /// bring one forward is the post.
     @Test

@@ -84,6 +84,68 @@ class MetricsPageTest {
     }
 
     @Test
+    void aPageThatNobodyAsksForIsWrittenSeldom() {
+        long start = System.nanoTime();
+        try (MetricsPage page = MetricsPage.create()) {
+            assertThat(page.isWanted(start)).as("the first snapshot").isTrue();
+            page.write(List.of(endpoint(1, 3)));
+            assertThat(page.isWanted(start + 1_000_000_000L)).isFalse();
+            assertThat(page.isWanted(start + MetricsPage.SELDOM_NANOS - 1)).isFalse();
+            long seldom = start + MetricsPage.SELDOM_NANOS;
+            assertThat(page.isWanted(seldom)).isTrue();
+            page.write(List.of(endpoint(2, 3)));
+            assertThat(page.isWanted(seldom + 1)).isFalse();
+
+            MetricsReader.ask(page.file());
+            long asked = seldom + 2;
+            assertThat(page.isWanted(asked)).isTrue();
+            page.write(List.of(endpoint(3, 3)));
+            assertThat(page.isWanted(asked + 1)).as("for a while").isTrue();
+            assertThat(page.isWanted(asked + MetricsPage.WANTED_NANOS - 1)).isTrue();
+            assertThat(page.isWanted(asked + MetricsPage.WANTED_NANOS)).isFalse();
+            MetricsReader.ask(page.file());
+            assertThat(page.isWanted(asked + MetricsPage.WANTED_NANOS)).isTrue();
+        }
+    }
+
+    /// Before anything was written, too: a question must not make a page of an empty file.
+    @Test
+    void askingChangesNothingThatIsRead() throws Exception {
+        try (MetricsPage page = MetricsPage.create()) {
+            MetricsReader.ask(page.file());
+            assertThatThrownBy(() -> MetricsReader.page(SELF, page.file()))
+                    .hasMessageContaining("empty or too short");
+            page.write(List.of(endpoint(1, 3)));
+            Snapshot before = MetricsReader.page(SELF, page.file());
+            MetricsReader.ask(page.file());
+            assertThat(MetricsReader.page(SELF, page.file())).isEqualTo(before);
+        }
+    }
+
+    @Test
+    void whoReadsWaitsForANewSnapshotInsteadOfAnOldOne() throws Exception {
+        AtomicBoolean stop = new AtomicBoolean();
+        try (MetricsPage page = MetricsPage.create()) {
+            page.isWanted(System.nanoTime());
+            page.write(List.of(endpoint(1, 3)));
+            Thread.sleep(MetricsReader.FRESH_MILLIS + 100);
+            CompletableFuture<Void> writer =
+                    CompletableFuture.runAsync(
+                            () -> {
+                                while (!stop.get()) {
+                                    if (page.isWanted(System.nanoTime())) {
+                                        page.write(List.of(endpoint(2, 3)));
+                                    }
+                                }
+                            });
+            Snapshot read = MetricsReader.fresh(SELF, page.file());
+            stop.set(true);
+            writer.get(20, TimeUnit.SECONDS);
+            assertThat(read.endpoints()).isEqualTo(List.of(endpoint(2, 3)));
+        }
+    }
+
+    @Test
     void connectionsWithoutRoomStayInTheTotals() throws Exception {
         EndpointMetrics many = endpoint(7, Snapshot.MOST_CONNECTIONS + 500);
         EndpointMetrics more = endpoint(9, 10);
