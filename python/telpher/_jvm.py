@@ -8,7 +8,7 @@ import os
 import re
 from typing import Iterator, List, Optional, Tuple
 
-from . import _signals
+from . import _host, _signals
 from ._errors import JvmError
 
 MIN_JAVA = 25
@@ -152,13 +152,13 @@ def table() -> int:
         library = ctypes.CDLL(path)
     except OSError as e:
         raise JvmError("cannot load %s: %s; %s" % (path, e, REMEDY)) from e
-    options = OPTIONS + ["-Djava.class.path=" + os.pathsep.join(jars())]
+    options = OPTIONS + [_host.stack_option(), "-Djava.class.path=" + os.pathsep.join(jars())]
     options += aot.options(path, jars(), OPTIONS)
     options += _split(os.environ.get("TELPHER_JAVA_OPTS", ""))
     array = (_Option * len(options))(*[_Option(os.fsencode(text), None) for text in options])
     arguments = _Arguments(_JNI_VERSION, len(options), array, 0)
     vm, env = ctypes.c_void_p(), ctypes.c_void_p()
-    with _signals.around_start():
+    with _host.as_it_was(), _signals.around_start(lambda: _count(library) > 0):
         code = library.JNI_CreateJavaVM(ctypes.byref(vm), ctypes.byref(env), ctypes.byref(arguments))
         if code != 0:
             raise JvmError(
@@ -175,17 +175,22 @@ def _existing() -> Optional[ctypes.c_void_p]:
         library = ctypes.CDLL("libjvm.so", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
     except OSError:
         return None
-    vm, count = ctypes.c_void_p(), ctypes.c_int32()
-    library.JNI_GetCreatedJavaVMs(ctypes.byref(vm), 1, ctypes.byref(count))
-    if count.value == 0:
+    vm, env = ctypes.c_void_p(), ctypes.c_void_p()
+    if _count(library, vm) == 0:
         return None
-    env = ctypes.c_void_p()
     attach = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
         _functions(vm)[7]  # AttachCurrentThreadAsDaemon
     )
     if attach(vm, ctypes.byref(env), None) != 0:
         raise JvmError("this thread cannot be attached to the JVM that runs in this process")
     return env
+
+
+def _count(library: ctypes.CDLL, vm: Optional[ctypes.c_void_p] = None) -> int:
+    """How many JVMs there are in this process, of which one is put into ``vm``."""
+    count = ctypes.c_int32()
+    library.JNI_GetCreatedJavaVMs(ctypes.byref(ctypes.c_void_p() if vm is None else vm), 1, ctypes.byref(count))
+    return count.value
 
 
 def _functions(interface: ctypes.c_void_p) -> "ctypes._Pointer[ctypes.c_void_p]":

@@ -62,8 +62,8 @@ def check() -> None:
 
 
 @contextlib.contextmanager
-def around_start() -> Iterator[None]:
-    """Wraps the start of the JVM."""
+def around_start(running: Callable[[], bool]) -> Iterator[None]:
+    """Wraps the start of the JVM. ``running``: whether it runs, which is asked whatever was raised: Ctrl-C may come when it has just started."""
     # The JVM passes faults that are not its own to the handler that it found. That must not be
     # faulthandler's, which does nothing while it is disabled: the fault would be repeated for ever.
     # As it is, the JVM aborts upon such a fault, and faulthandler reports the SIGABRT.
@@ -74,15 +74,15 @@ def around_start() -> Iterator[None]:
     os.environ["_JAVA_SR_SIGNUM"] = str(SUSPEND)
     try:
         yield
-        for number in FAULTS:
-            _ours[number] = _get(number)
-        faulthandler.enable = _wrap(faulthandler.enable)
-        faulthandler.disable = _wrap(faulthandler.disable)
-    except BaseException:
-        for number, action in before.items():
-            _set(number, action)
-        raise
     finally:
+        if running():
+            for number in FAULTS:
+                _ours[number] = _get(number)
+            faulthandler.enable = _wrap(faulthandler.enable)
+            faulthandler.disable = _wrap(faulthandler.disable)
+        else:
+            for number, action in before.items():
+                _set(number, action)
         if variable is None:
             del os.environ["_JAVA_SR_SIGNUM"]
         else:

@@ -118,6 +118,37 @@ def test_faulthandler(script, order):
     os.remove(report)
 
 
+def test_ctrl_c_when_the_jvm_has_just_started(script):
+    """It runs then, and its handlers stay in front of faulthandler's; the next endpoint uses it."""
+    interrupted = script(
+        """
+        import faulthandler
+        faulthandler.enable()
+        import contextlib, telpher
+        from telpher import _jvm, _signals
+        around = _signals.around_start
+
+        @contextlib.contextmanager
+        def interrupting(*arguments):
+            with around(*arguments):
+                yield
+                raise KeyboardInterrupt
+
+        _signals.around_start = interrupting
+        try: telpher.Endpoint()
+        except KeyboardInterrupt: print("interrupted")
+        endpoint, other = telpher.Endpoint(), telpher.Endpoint()
+        connection = endpoint.connect(other.address); accepted = other.accept(30)
+        faulthandler.disable(); faulthandler.enable()
+        %s
+        print("went on")
+        """
+        % COLLECT.replace("\n", "\n    ")
+    )
+    out, err = interrupted.end()
+    assert out.split("\n")[0] == "interrupted" and out.endswith("went on\n") and err == ""
+
+
 @pytest.mark.parametrize("how", ["end", "exit", "raise", "threads", "arrays", "callback"])
 def test_the_interpreter_ends_with_transfers_in_flight(script, how):
     ending = script(
