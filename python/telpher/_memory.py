@@ -38,6 +38,13 @@ class Runs(NamedTuple):
     strides: Tuple[int, ...]
 
 
+class Exported(NamedTuple):
+    """An object, and that by which it gave its memory away, which may be what keeps it: a capsule of DLPack, an interface's dict."""
+
+    by: Any
+    through: Any
+
+
 def layout(thing: Any) -> Layout:
     """Asks an object for its memory, by the first way of the table that it has.
 
@@ -52,7 +59,8 @@ def layout(thing: Any) -> Layout:
     if interface is not None:
         return _of_interface(thing, interface, True)
     interface = getattr(thing, "__array_interface__", None)
-    if interface is not None and "data" in interface and isinstance(interface["data"], tuple):
+    # That of a NumPy scalar is the interface of a copy, which is gone when the interface is; its buffer is its own memory.
+    if interface is not None and "__ref" not in interface and isinstance(interface.get("data"), tuple):
         return _of_interface(thing, interface, False)
     try:
         view = memoryview(thing)
@@ -100,7 +108,8 @@ def check_target(of: Layout) -> None:
 
 def _kind(of: Layout) -> str:
     """The name of an object's type."""
-    return type(of.owner.obj if isinstance(of.owner, memoryview) else of.owner).__name__
+    owner = of.owner.by if isinstance(of.owner, Exported) else of.owner
+    return type(owner.obj if isinstance(owner, memoryview) else owner).__name__
 
 
 def _of_torch(torch: Any, tensor: Any) -> Layout:
@@ -150,7 +159,7 @@ def _of_interface(thing: Any, interface: Any, device: bool) -> Layout:
         size,
         bool(readonly),
         device,
-        thing,
+        thing if device else Exported(thing, interface),
     )
 
 
@@ -224,13 +233,6 @@ class _DLVersioned(ctypes.Structure):
 
 
 _HOST, _CUDA, _CUDA_HOST, _ROCM, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 10, 11, 13
-
-
-class Exported(NamedTuple):
-    """An object, and the capsule by which it gave its memory away."""
-
-    by: Any
-    capsule: Any
 
 
 def _of_dlpack(thing: Any) -> Layout:

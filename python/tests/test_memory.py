@@ -204,6 +204,47 @@ def test_read_only_and_shared_elements_are_no_targets(tcp_pair):
         tcp_pair.ba.receive(expanded)
 
 
+def test_scalars_are_values(tcp_pair):
+    """NumPy's: a source as long as it is used, registered too, and no target."""
+    kinds = [np.float64(3), np.bool_(True), np.str_("abc"), np.bytes_(b"abcd"), np.datetime64("2020-01-01"), np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")])[0]]
+    for scalar in kinds:
+        with pytest.raises(BufferError, match=type(scalar).__name__ + " is read-only"):
+            tcp_pair.ba.receive(scalar)
+        with pytest.raises(BufferError, match="read-only"):
+            tcp_pair.b.register(scalar, access="rw")
+        wanted, size = scalar.tobytes(), scalar.nbytes
+        region = tcp_pair.b.register(scalar)
+        # What a copy that nobody keeps would be overwritten by.
+        others = [np.full(size, 0xEE, "u1") for _ in range(1000)]
+        back = bytearray(size)
+        tcp_pair.ab.read(back, region.remote).wait(DEADLINE)
+        assert back == wanted and all((other == 0xEE).all() for other in others), type(scalar)
+
+
+def test_what_an_interface_holds_is_kept(tcp_pair):
+    """Its dict may be what keeps the memory alive."""
+    freed = []
+
+    class Memory(bytearray):
+        def __del__(self):
+            freed.append(len(self))
+
+    class Lender:
+        @property
+        def __array_interface__(self):
+            memory = Memory(b"lent")
+            at = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+            return {"shape": (4,), "typestr": "|u1", "data": (at, False), "version": 3, "of": memory}
+
+    region = tcp_pair.b.register(Lender())
+    gc.collect()
+    assert not freed
+    back = bytearray(4)
+    tcp_pair.ab.read(back, region.remote).wait(DEADLINE)
+    region.close()
+    assert back == b"lent" and freed == [4]
+
+
 class Suboffsets(ctypes.Structure):
     """A Py_buffer of pointers to rows, as some image libraries have."""
 
