@@ -178,14 +178,10 @@ class Endpoint:
     def close(self) -> None:
         """Closes connections, regions and listeners. Closing again does nothing.
 
-        Raises BufferError, and closes nothing, while arrays over memory from ``allocate`` are alive; RegionBusy when a region could not be closed:
-        everything else is closed then.
+        Memory from ``allocate`` goes with the last array over it. Raises RegionBusy when a region could not be closed: everything else is closed then.
         """
-        if not self._handle or not _table.usable():
-            return
-        for region in self._all_regions():
-            region.check_exports()
-        self._close()
+        if self._handle and _table.usable():
+            self._close()
 
     def _close(self) -> None:
         word = calls.endpointClose(self._handle)
@@ -283,14 +279,12 @@ def devices() -> List[Dict[str, str]]:
 
 @atexit.register
 def _at_exit() -> None:
-    """The callback thread ends first; then endpoints close, but not those over whose memory arrays are alive: the process's end does that."""
+    """The callback thread ends first; then endpoints close."""
     if _table.usable():
         _transfer.stop_callbacks()
         for endpoint in list(_endpoints):
             try:
                 endpoint.close()
-            except BufferError:
-                pass
             except Exception:
                 pass
     _transfer.let_go()

@@ -40,17 +40,34 @@ class MemorySlice:
         return "%r[%d:%d]" % (self.region, self.offset, self.offset + self.nbytes)
 
 
+class _Loan:
+    """Memory from ``allocate`` stays for as long as this lives, whatever becomes of its region."""
+
+    __slots__ = ("_handle",)
+
+    def __init__(self, region: MemoryRegion):
+        self._handle = _table.checked(calls.regionLend(region._handle))
+
+    def __del__(self) -> None:
+        handle = getattr(self, "_handle", 0)
+        if handle and _table.usable():
+            word = calls.regionGiveBack(handle)
+            _table.give_back(handle)
+            if word < 0:
+                _table.log().warning("memory that nobody uses any more stays until the process ends: %s", _table.take_failure(word)[0])
+
+
 class DeviceView:
     """The bytes of device memory for whoever takes ``__cuda_array_interface__`` (torch, CuPy, Numba): ``region.device_view``.
 
-    It keeps the region alive; what is made of it keeps it.
+    It keeps the region alive, and the memory; what is made of it keeps it.
     """
 
     __slots__ = ("region", "_owner", "__cuda_array_interface__", "__weakref__")
 
-    def __init__(self, region: MemoryRegion, interface: Dict[str, Any]):
+    def __init__(self, region: MemoryRegion, owner: Any, interface: Dict[str, Any]):
         self.region = region
-        self._owner = region._owner  # which a closed region lets go
+        self._owner = owner
         self.__cuda_array_interface__ = interface
 
 
@@ -136,37 +153,42 @@ class MemoryRegion:
 
     @property
     def view(self) -> memoryview:
-        """The bytes, of host memory. While it, or an array over it, is alive, memory from ``allocate`` cannot be closed (BufferError)."""
-        self._check_open()
+        """The bytes, of host memory. They stay for as long as it, or an array over it, is alive: when the region is closed before, they are nobody else's."""
         if self._device is not None:
             raise BufferError("memory of %s has no bytes on the host: use copy_out, or device_view and torch() on the device" % self.device)
         exporter = self._export()
         if exporter is None:
+            owner = self._lend()
             exporter = cast(Any, ctypes.c_ubyte * self.nbytes).from_address(self.address)
             exporter.region = self  # arrays keep the region alive,
-            exporter.owner = self._owner  # and the memory, which a closed region lets go
+            exporter.owner = owner  # and the memory
             self._exported = weakref.ref(exporter)
         view = memoryview(exporter).cast("B")
         return view.toreadonly() if self._readonly else view
 
     @property
     def device_view(self) -> DeviceView:
-        """The bytes, of device memory, for ``torch.as_tensor``, ``cupy.asarray`` and the like. While it, or an array over it, is alive, memory from
-        ``allocate`` cannot be closed (BufferError)."""
-        self._check_open()
+        """The bytes, of device memory, for ``torch.as_tensor``, ``cupy.asarray`` and the like; they stay as those of ``view``."""
         if self._device is None:
             raise BufferError("this %r is host memory: use view, numpy() or torch()" % self)
         exporter: Optional[DeviceView] = self._export()
         if exporter is None:
-            exporter = DeviceView(self, {
+            exporter = DeviceView(self, self._lend(), {
                 "shape": (self.nbytes,), "typestr": "|u1", "data": (self.address, self._readonly), "version": 3, "stream": None,
             })
             self._exported = weakref.ref(exporter)
         return exporter
 
     def _export(self) -> Any:
-        """What arrays over the bytes hold, while there are some."""
+        """What arrays over the bytes hold, while there are some. Where two threads begin at once each has its own."""
+        self._check_open()
         return None if self._exported is None else self._exported()
+
+    def _lend(self) -> Any:
+        """What keeps the memory, whichever thread closes the region meanwhile: its owner, or where it is Telpher's a loan."""
+        owner = self._owner
+        # None is of an allocated region, and of any that has been closed: that is no loan.
+        return _Loan(self) if owner is None else owner
 
     def numpy(self, dtype: Any = "uint8", shape: Any = None) -> Any:
         """The bytes as a NumPy array."""
@@ -201,20 +223,11 @@ class MemoryRegion:
     def close(self) -> None:
         """Ends the region: waits for the transfers that use it or fails them, and revokes every descriptor. Closing again does nothing.
 
-        Raises BufferError while an array over memory from ``allocate`` is alive, and RegionBusy when a peer on this host is in the middle of a
-        copy: then the memory must stay; close it again later.
+        Memory from ``allocate`` goes with it, or with the last array over it, whichever is later. Raises RegionBusy when a peer on this host is in
+        the middle of a copy: then the memory must stay; close it again later.
         """
-        if not self._handle or not _table.usable():
-            return
-        self.check_exports()
-        self._close()
-
-    def check_exports(self) -> None:
-        """Raises BufferError while an array over memory from ``allocate`` is alive."""
-        if self._owner is None and self._export() is not None:
-            raise BufferError(
-                "arrays over this %r are alive (from view, device_view, numpy() or torch()): drop them before it is closed, as its memory is unmapped then" % self
-            )
+        if self._handle and _table.usable():
+            self._close()
 
     def _close(self) -> None:
         handle = self._handle

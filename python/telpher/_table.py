@@ -14,7 +14,7 @@ from . import _jvm, _signals
 from ._arguments import nanoseconds, whole
 from ._errors import Ended, ForkedError, InternalError, JvmError, decode
 
-VERSION = 7
+VERSION = 8
 """Of the requests below; Bridge.java has the same."""
 
 DONE = 1 << 62
@@ -67,7 +67,7 @@ class _NoCalls(_Calls):
 calls: Any = _NoCalls()
 
 _OF_HANDLES = frozenset((
-    "endpointClose", "endpointPort", "regionClose", "connectionClose", "connectionPoll", "connectionIsOpen", "connectionFailure",
+    "endpointClose", "endpointPort", "regionClose", "regionLend", "regionGiveBack", "connectionClose", "connectionPoll", "connectionIsOpen", "connectionFailure",
     "taskAbandon", "post", "run", "poll", "postings", "cancel", "watch", "handles", "complete", "groupRank", "groupClose",
 ))
 """The functions that take a handle; the others take a request."""

@@ -8,6 +8,7 @@ import weakref
 import pytest
 import telpher
 from conftest import DEADLINE
+from telpher import _table
 
 
 def test_a_prepared_transfer_that_nobody_holds_goes_on(pair):
@@ -80,22 +81,76 @@ def test_what_nobody_holds_is_sent_all_the_same(pair):
         into[:] = bytes(300_000)
 
 
-def test_arrays_over_allocated_memory_are_tracked():
-    endpoint = telpher.Endpoint()
-    region = endpoint.allocate(100)
+def is_mapped(address):
+    with open("/proc/self/maps") as maps:
+        return any(int(first, 16) <= address < int(last, 16) for first, last in (line.split()[0].split("-") for line in maps))
+
+
+@pytest.mark.parametrize("first", ["region", "endpoint", "array"])
+def test_allocated_memory_goes_with_its_region_or_its_last_array(pair, first):
+    """Whichever is later; the region is closed for everybody else at once."""
+    region = pair.b.allocate(100)
+    address, remote = region.address, region.remote
     view = region.view
     view[:3] = b"abc"
-    for close in (region.close, endpoint.close):
-        with pytest.raises(BufferError, match="alive"):
-            close()
     part = view[1:3]
+    assert region._export() is view.obj
     del view
-    with pytest.raises(BufferError):
+    if first == "array":
+        assert is_mapped(address)
+        del part
         region.close()
-    assert bytes(part) == b"bc" and not region.closed
-    del part
-    region.close()
-    endpoint.close()
+        assert not is_mapped(address)
+        return
+    (region if first == "region" else pair.b).close()
+    assert region.closed
+    with pytest.raises((telpher.StaleRegion, telpher.PeerLost, telpher.Closed)):
+        pair.ab.write(b"xyz", remote[:3], deadline=DEADLINE).wait(DEADLINE)
+    with pytest.raises(telpher.Closed):
+        region.view
+    assert bytes(part) == b"bc"
+    part[:] = b"mn"
+    assert bytes(part) == b"mn" and is_mapped(address)
+    del part, region
+    gc.collect()
+    assert not is_mapped(address)
+
+
+def test_a_body_s_error_is_not_masked_by_a_living_array():
+    arrays = []
+    with pytest.raises(KeyError, match="the user's"):
+        with telpher.Endpoint() as endpoint:
+            arrays.append(endpoint.allocate(64).view)
+            raise KeyError("the user's")
+    assert endpoint.closed
+    with telpher.Endpoint() as endpoint:
+        arrays.append(endpoint.allocate(64).view)
+    assert endpoint.closed and [bytes(each) for each in arrays] == [bytes(64)] * 2
+
+
+def test_a_view_that_another_thread_s_close_meets(monkeypatch):
+    """It is refused, or keeps the memory: never memory that has gone."""
+    real = _table.calls.regionClose
+    with telpher.Endpoint(transports=["shm"]) as endpoint:
+        for when in "before", "after":
+            region = endpoint.allocate(1 << 20)
+            views = []
+
+            def close(handle):
+                if when == "before":
+                    views.append(region.view)
+                word = real(handle)
+                if when == "after":
+                    with pytest.raises(telpher.Closed):
+                        region.view
+                return word
+
+            monkeypatch.setattr(_table.calls, "regionClose", close)
+            region.close()
+            monkeypatch.undo()
+            for view in views:
+                view[-1] = 7
+            assert len(views) == (when == "before") and region.closed
 
 
 def test_a_held_buffer_cannot_be_resized(pair):

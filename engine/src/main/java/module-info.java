@@ -22,7 +22,7 @@ module io.telpher.engine {
 
     // Diagnosis looks below the API: it makes the same system calls as the transports do, and reads
     // the addresses that they exchange. The bridge to Python asks which allocation an address of a
-    // device lies in.
+    // device lies in, and lends the memory of regions to arrays.
     exports io.telpher.internal.device to
             io.telpher.cli,
             io.telpher.python;
@@ -35,7 +35,8 @@ module io.telpher.engine {
     exports io.telpher.internal.ffi.verbs to
             io.telpher.cli;
     exports io.telpher.internal.memory to
-            io.telpher.cli;
+            io.telpher.cli,
+            io.telpher.python;
     exports io.telpher.internal.observe to
             io.telpher.cli;
     exports io.telpher.internal.transport.tcp to

@@ -24,7 +24,7 @@ import org.jspecify.annotations.Nullable;
 /// each, then the functions' addresses. It is never freed.
 final class Bridge {
     /// Raised whenever a request or a result changes its meaning; `_table.py` has the same.
-    private static final long VERSION = 7;
+    private static final long VERSION = 8;
 
     private static final Class<?>[] CALLS = {
         EndpointCalls.class,

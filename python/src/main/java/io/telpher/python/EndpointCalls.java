@@ -14,6 +14,7 @@ import io.telpher.MemoryRegion;
 import io.telpher.TelpherException;
 import io.telpher.internal.device.GpuRuntime;
 import io.telpher.internal.device.Runtimes;
+import io.telpher.internal.memory.Lendable;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.Map;
@@ -86,6 +87,25 @@ final class EndpointCalls {
 
     static long regionClose(long region) {
         HANDLES.get(region, MemoryRegion.class).close();
+        return 0;
+    }
+
+    /// The region's memory stays where it is for whoever holds the result.
+    ///
+    /// @return a handle, for [#regionGiveBack]
+    static long regionLend(long region) {
+        MemoryRegion lent = HANDLES.get(region, MemoryRegion.class);
+        ((Lendable) lent).lend();
+        try {
+            return HANDLES.put(lent);
+        } catch (Throwable e) { // there is no memory for a handle
+            ((Lendable) lent).giveBack();
+            throw e;
+        }
+    }
+
+    static long regionGiveBack(long lent) {
+        ((Lendable) HANDLES.get(lent, MemoryRegion.class)).giveBack();
         return 0;
     }
 

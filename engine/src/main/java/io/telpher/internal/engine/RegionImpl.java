@@ -6,6 +6,7 @@ import io.telpher.DeviceMemory;
 import io.telpher.MemoryRegion;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
+import io.telpher.internal.memory.Lendable;
 import io.telpher.spi.Deadline;
 import io.telpher.spi.LocalRegion;
 import java.lang.foreign.MemorySegment;
@@ -16,7 +17,7 @@ import org.jspecify.annotations.Nullable;
 /// One registered region. `users` counts the operations of this process that may touch the bytes,
 /// and slots of operations that stay counted in between ([RegionHold]), plus one in [#CLOSED] once
 /// the region is closed: then nobody enters any more.
-final class RegionImpl implements MemoryRegion, LocalRegion {
+final class RegionImpl implements MemoryRegion, LocalRegion, Lendable {
     private static final int CLOSED = 1 << 30;
 
     private final EndpointImpl endpoint;
@@ -41,6 +42,12 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
 
     /// Guarded by `this`: a thread is closing it.
     private boolean closing;
+
+    /// Guarded by `this`: who uses the memory by its address, whatever becomes of the region.
+    private int loans;
+
+    /// Guarded by `this`: whether the memory is the borrowers' alone, or has gone.
+    private boolean left;
 
     RegionImpl(
             EndpointImpl endpoint,
@@ -247,10 +254,34 @@ final class RegionImpl implements MemoryRegion, LocalRegion {
                     "region %d.%d is still used by %d operations of this process; close it again later"
                             .formatted(index, generation, users.get() - CLOSED));
         }
-        memory.close();
+        leave();
         // Nothing that can fail may follow: its index is another region's from here on, whose word
         // in the shared table the next try would close.
         endpoint.regions().remove(this);
+    }
+
+    /// The memory goes, or is left to who has borrowed it.
+    private synchronized void leave() {
+        if (loans == 0) {
+            memory.close();
+        }
+        left = true;
+    }
+
+    @Override
+    public synchronized void lend() {
+        if (left || !isOpen()) {
+            throw new TelpherException.Closed(this + " is closed");
+        }
+        loans++;
+    }
+
+    @Override
+    public synchronized void giveBack() {
+        loans--;
+        if (loans == 0 && left) {
+            memory.close();
+        }
     }
 
     /// Whether it is closed, and no operation of this process is inside.
