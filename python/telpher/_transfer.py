@@ -451,10 +451,11 @@ def post_all(transfers: Iterable[PreparedTransfer]) -> None:
 
 
 def wait_all(transfers: Iterable[Transfer], timeout: Optional[float] = None) -> None:
-    """Waits for all of them within one time limit; then raises the first error, if there is one."""
+    """Waits for all of them within one time limit; then raises the first error, if there is one. Those of a generator are all posted before the first wait."""
+    every = list(transfers)
     end = None if timeout is None else time.monotonic() + timeout
     first: Optional[Error] = None
-    for transfer in transfers:
+    for transfer in every:
         try:
             transfer.wait(None if end is None else max(0.0, end - time.monotonic()))
         except Error as e:
@@ -476,7 +477,10 @@ _HOUR = 3_600_000_000_000
 
 def hold(transfer: PostedTransfer) -> None:
     """Keeps a transfer that is pending, its connection and the memory that was registered for it, whoever drops them: that thread lets them go at its
-    end. Where no thread can be started (at interpreter exit, or there are too many) it stays until there is one: it is posted, so nothing is raised."""
+    end. Where no thread can be started (at interpreter exit, or there are too many) it stays until there is one: it is posted, so nothing is raised. Nor in a forked
+    child, where nothing was posted, and the lock may be a thread's that is not there."""
+    if not _table.usable():
+        return
     with _watch_lock:
         if transfer._result is None:
             _watch(transfer)

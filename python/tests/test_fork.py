@@ -107,6 +107,7 @@ def test_locks_that_others_held_at_the_fork_keep_no_child_from_being_told(script
         endpoint, other = telpher.Endpoint(), telpher.Endpoint()
         connection = endpoint.connect(other.address)
         receive = connection.receive(bytearray(4))
+        prepared = connection.prepare_send(bytearray(4))
         held, over = threading.Event(), threading.Event()
 
         def hold():
@@ -121,7 +122,8 @@ def test_locks_that_others_held_at_the_fork_keep_no_child_from_being_told(script
         if pid == 0:
             signal.alarm(30)
             for call in (lambda: connection.send(bytearray(4)), lambda: connection.prepare_send(bytearray(4)),
-                         lambda: endpoint.register(bytearray(4)), lambda: receive.add_done_callback(print)):
+                         lambda: endpoint.register(bytearray(4)), lambda: receive.add_done_callback(print),
+                         prepared.post, prepared.run, lambda: telpher.post_all([prepared])):
                 try: call()
                 except telpher.ForkedError: print("told", flush=True)
             os._exit(0)
@@ -130,4 +132,4 @@ def test_locks_that_others_held_at_the_fork_keep_no_child_from_being_told(script
         thread.join(60)
         """
     )
-    assert forking.end() == ("told\n" * 4 + "0\n", "")
+    assert forking.end() == ("told\n" * 7 + "0\n", "")
