@@ -110,9 +110,12 @@ def _make_later(folder: str) -> None:
 
 
 def _environment() -> Dict[str, str]:
-    """That of a process in which this package is found as it is here."""
-    found = dict(os.environ, PYTHONPATH=os.pathsep.join(os.path.abspath(each) for each in sys.path))
-    found.pop("JAVA_TOOL_OPTIONS", None)
+    """That of a process in which this package is found as it is here. Its endpoints are none of the user's: a port of theirs would be taken, a
+    transport that they exclude would be missing."""
+    found = {name: value for name, value in os.environ.items() if name == "TELPHER_JARS" or not name.startswith("TELPHER_")}
+    for name in "JAVA_TOOL_OPTIONS", "NCCL_SOCKET_IFNAME":
+        found.pop(name, None)
+    found["PYTHONPATH"] = os.pathsep.join(os.path.abspath(each) for each in sys.path)
     return found
 
 

@@ -58,7 +58,7 @@ def test_the_command(tmp_path):
 
 def test_the_start_up_cache(script, tmp_path):
     """The first process leaves behind who makes it, which is used from then on, by its owner alone; nothing is printed whatever becomes of it."""
-    env = {"XDG_CACHE_HOME": str(tmp_path), "TELPHER_JAVA_OPTS": "", "TELPHER_NO_AOT": ""}
+    env = {"XDG_CACHE_HOME": str(tmp_path), "TELPHER_JAVA_OPTS": "", "TELPHER_NO_AOT": "", "TELPHER_TRANSPORTS": "shm"}  # what the user sets is not its maker's
     text = """
         import threading, telpher
         telpher.Endpoint().close()
