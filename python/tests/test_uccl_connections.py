@@ -43,6 +43,16 @@ def test_an_address_without_a_secret_is_refused_with_the_remedy(monkeypatch):
         _addresses.resolve("198.51.100.1", 3, -1)
 
 
+def test_a_port_that_is_taken_is_another_where_tcp_is_all(monkeypatch):
+    with socket.create_server(("", 0)) as taken:
+        monkeypatch.setenv("TELPHER_PORT", str(taken.getsockname()[1]))
+        monkeypatch.setenv("TELPHER_TRANSPORTS", "tcp")
+        endpoint = p2p.Endpoint(0)
+        port = p2p.Endpoint.parse_metadata(endpoint.get_metadata())[1]
+        assert port not in (0, taken.getsockname()[1])
+        endpoint.close()
+
+
 def test_compression_is_refused(monkeypatch):
     monkeypatch.setenv("UCCL_P2P_COMPRESS_STRATEGY", "split")
     with pytest.raises(RuntimeError, match="UCCL_P2P_COMPRESS_STRATEGY"):

@@ -9,7 +9,7 @@ import time
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from ... import Closed, ConnectFailed, EndpointAddress, devices
+from ... import Closed, ConnectFailed, EndpointAddress, Unsupported, devices
 from ... import Endpoint as Engine
 from . import _addresses, _memory
 from ._addresses import Metadata, Records, Refused, log
@@ -285,11 +285,15 @@ def _bdf(gpu: int) -> str:
 def _open(port: int) -> Tuple[Engine, int]:
     """On the port if it is free, else on any. Port 0: nothing listens by TCP."""
     secret = os.environ.get("TELPHER_SECRET") or secrets.token_hex(16)
-    for wanted in (port, 0):
-        engine = Engine(secret=secret, port=wanted)
-        if engine.port or not wanted:
-            break
-        engine.close()
+    if port:
+        try:
+            engine = Engine(secret=secret, port=port)
+            if engine.port:
+                return engine, engine.port
+            engine.close()
+        except Unsupported:
+            pass  # the port is taken, and nothing but TCP is to be used
+    engine = Engine(secret=secret, port=0)
     return engine, engine.port
 
 
