@@ -65,7 +65,7 @@ final class ConnectionCalls {
         Connection connection = HANDLES.get(at(request, 0), Connection.class);
         String name = Request.text(at(request, 8), at(request, 16));
         Duration atMost = Duration.ofNanos(at(request, 24));
-        return Task.start(() -> connection.lookup(name, atMost));
+        return Task.startInterruptible(() -> connection.lookup(name, atMost));
     }
 
     /// Request: task 8, nanoseconds 8, room for a descriptor 8.
