@@ -8,6 +8,7 @@ import time
 import pytest
 import telpher
 from conftest import DEADLINE
+from telpher import _table
 
 
 def test_write_and_read(pair):
@@ -278,16 +279,42 @@ def test_many_threads_use_one_connection(pair):
     assert not errors and not any(thread.is_alive() for thread in threads)
 
 
+def test_wait_all_takes_all_before_it_waits():
+    """So that those of a generator, which posts them, are under way together."""
+    order = []
+
+    class Posted:
+        def __init__(self):
+            order.append("post")
+
+        def wait(self, timeout):
+            order.append("wait")
+
+    telpher.wait_all(Posted() for _ in range(3))
+    assert order == ["post"] * 3 + ["wait"] * 3
+
+
 def test_a_waiting_thread_lets_others_run(pair):
-    """The GIL is free during a wait."""
+    """The GIL is free during a foreign call: this one returns because another thread goes on."""
     receive = pair.ba.receive(bytearray(1))
-    thread = threading.Thread(target=receive.wait, args=(DEADLINE,))
+    words = []
+    started = threading.Event()
+
+    def wait():
+        started.set()
+        words.append(_table.calls.waitFor(_table.PAIR.pack(receive._handle, DEADLINE * 10**9)))
+
+    thread = threading.Thread(target=wait)
     thread.start()
-    started = time.monotonic()
-    count = 0
-    while time.monotonic() - started < 0.3:
-        count += 1
-    assert count > 1000
-    pair.ab.send(b"!").wait()
+    started.wait()
+    pair.ab.send(b"!").wait(DEADLINE)
     thread.join(DEADLINE)
-    assert receive.done()
+    assert words and words[0] >= _table.DONE, "the call has waited in vain"
+    assert receive.wait(DEADLINE) == 1
+
+
+def test_every_function_frees_the_gil():
+    with telpher.Endpoint(transports=["shm"]):
+        flags = {name: function._flags_ for name, function in vars(_table.calls).items()}
+    python_api = 4  # FUNCFLAG_PYTHONAPI of ctypes: such a call keeps it
+    assert len(flags) > 40 and not [name for name, flag in flags.items() if flag & python_api]
