@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import List, Optional, Type
+from typing import Any, List, Optional, Type
 
 
 class Error(Exception):
@@ -69,6 +69,10 @@ class NativeFailure(Error, OSError):
     arguments: List[str] = []
 
 
+    def __reduce__(self) -> Any:
+        return type(self), self.args, dict(vars(self), errno=self.errno)
+
+
 class RankTaken(Error):
     """Another process that is alive has this rank of the job."""
 
@@ -123,6 +127,16 @@ class Ended:
         self.remote_quiet = quiet == "YES"
         self.bytes_moved = int(moved)
         self.path = path
+
+
+def again(error: BaseException) -> BaseException:
+    """The same error for one more who hears of it. What was raised knows the frames that it went through, and whoever keeps it keeps all that they
+    had: a transfer that did would be kept by itself."""
+    import copy
+
+    made = copy.copy(error)
+    made.__cause__ = error.__cause__
+    return made
 
 
 def parts(data: bytes) -> List[bytes]:

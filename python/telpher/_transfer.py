@@ -9,7 +9,8 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, Iterable, List, Optional, Tuple, Union
 
 from . import _streams, _table
-from ._errors import Closed, Ended, Error, ForkedError, InternalError, TimedOut
+from ._arguments import nanoseconds
+from ._errors import Closed, Ended, Error, ForkedError, InternalError, TimedOut, again
 from ._table import DONE, calls
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 _MOVED = (1 << 48) - 1
 _PAIR = _table.PAIR.pack
+_SHORT = 20 * _table.SLICE
+"""Nanoseconds: who waits for less posts and waits by two calls. One call is a whole slice, by which a longer wait may be late."""
 _IDLE = object()
 _PENDING = "this transfer is pending, or another thread is posting it: wait for its end first"
 
@@ -52,7 +55,7 @@ class Transfer:
         if type(result) is int:
             return result & _MOVED
         if isinstance(result, Ended):
-            raise result.error
+            raise again(result.error)
         raise RuntimeError("this transfer was not posted" if result is _IDLE else "another thread has posted this transfer again")
 
     def _wait(self, timeout: Optional[float]) -> None:
@@ -111,7 +114,7 @@ class Transfer:
 
     def add_done_callback(self, fn: Callback) -> None:
         """Calls ``fn(transfer)`` once when the current posting ends, in whatever way: on the thread ``telpher-callbacks``, or at once in this
-        one when it has ended. What it raises is logged to the logger ``telpher``. It should be short: all callbacks share that thread."""
+        one when it has ended. What it raises is logged to the logger ``telpher`` (but in this thread KeyboardInterrupt and SystemExit are raised). It should be short: all callbacks share that thread."""
         _call(fn, self)
 
     def __await__(self) -> Generator[Any, None, int]:
@@ -271,6 +274,9 @@ class PreparedTransfer(PostedTransfer):
 
     def run(self, timeout: Optional[float] = None) -> int:
         """``post`` and ``wait`` in one call into the engine: the fastest way."""
+        if timeout is not None and nanoseconds(timeout, "timeout") < _SHORT:
+            self.post()
+            return self.wait(timeout)
         if not self._plain or self._callbacks is not None:
             word = self._start(calls.run, True)
             return word & _MOVED if word >= DONE else self.wait(timeout)
@@ -296,7 +302,7 @@ class PreparedTransfer(PostedTransfer):
             except RuntimeError:
                 pass
         if error is not None:
-            raise error
+            raise again(error)
         return self.wait(timeout)
 
     def _start(self, call: Callable[[int], int], waits: bool) -> int:
@@ -320,7 +326,7 @@ class PreparedTransfer(PostedTransfer):
             if self._temporary and before is not None:  # else it is another's posting, as that which a signal's handler has interrupted
                 hold(self)
         if error is not None:
-            raise error
+            raise again(error)
         return word
 
     def _settle_before(self) -> bytes:
@@ -382,8 +388,14 @@ class PreparedTransfer(PostedTransfer):
             callbacks, self._callbacks = self._callbacks, None
             if callbacks is not None:
                 self._overtaken += 1
+        interrupted: Optional[BaseException] = None
         for fn in callbacks or ():
-            _call(fn, self)
+            try:
+                _call(fn, self)
+            except BaseException as e:
+                interrupted = interrupted or e
+        if interrupted is not None:
+            raise interrupted
 
     def _end(self, posting: int, result: Union[int, Ended]) -> None:
         with self._claim:
@@ -447,7 +459,10 @@ def post_all(transfers: Iterable[PreparedTransfer]) -> None:
         if transfer._temporary and before is not None:
             hold(transfer)
     if first is not None:
-        raise first
+        try:
+            raise first
+        finally:
+            del first  # which knows this frame
 
 
 def wait_all(transfers: Iterable[Transfer], timeout: Optional[float] = None) -> None:
@@ -463,7 +478,10 @@ def wait_all(transfers: Iterable[Transfer], timeout: Optional[float] = None) -> 
                 raise
             first = first or e
     if first is not None:
-        raise first
+        try:
+            raise first
+        finally:
+            del first  # which knows this frame
 
 
 # --- the thread that tells of ends -----------------------------------------------------------------------
@@ -530,7 +548,10 @@ def _tell() -> None:
             if transfer is not None:
                 transfer._let_go()
             for fn in callbacks:
-                _call(fn, transfer)
+                try:
+                    _call(fn, transfer)
+                except BaseException:  # SystemExit too: there are other callbacks to call
+                    _table.log().exception("a callback of %r failed", transfer)
             del transfer, callbacks
 
 
@@ -559,7 +580,7 @@ def _ended(handle: int) -> Tuple[Any, List[Callback]]:
 def _call(fn: Callback, transfer: Transfer) -> None:
     try:
         fn(transfer)
-    except BaseException:  # SystemExit too: the thread has other callbacks to call
+    except Exception:  # what is to end the program is not held up: in the thread of the caller that is Ctrl-C
         _table.log().exception("a callback of %r failed", transfer)
 
 

@@ -47,6 +47,24 @@ def test_await(pair):
     asyncio.run(asyncio.wait_for(main(), DEADLINE))
 
 
+def test_a_loop_that_is_closed_before_the_end(pair, caplog):
+    """Nobody waits there any more: the end disturbs nobody, and other loops can wait for it."""
+    receive = pair.ba.receive(bytearray(4))
+
+    async def give_up():
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(wait_for(receive), 0.05)
+
+    asyncio.run(give_up())
+    told = threading.Event()
+    receive.add_done_callback(lambda _: told.set())  # after the closed loop's
+    with caplog.at_level(logging.ERROR, "telpher"):
+        pair.ab.send(b"four").wait(DEADLINE)
+        assert told.wait(DEADLINE)
+    assert caplog.text == ""
+    assert asyncio.run(wait_for(receive)) == 4
+
+
 def receives_as_tasks(transfers):
     return [wait_for(transfer) for transfer in transfers]
 
@@ -83,6 +101,34 @@ def test_callbacks(pair, caplog):
     assert "ZeroDivisionError" in caplog.text and "SystemExit" in caplog.text
     receive.add_done_callback(note)
     assert called[-1] == "done" and threading.current_thread().name in threads
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_what_ends_the_program_is_raised_in_the_caller_s_thread(pair, kind):
+    """By a callback of a transfer that has ended; on the callback thread it is logged, as it has no program to end."""
+    def end(transfer):
+        raise kind()
+
+    send = pair.ab.send(b"x")
+    send.wait(DEADLINE)
+    with pytest.raises(kind):
+        send.add_done_callback(end)
+    # Those of a posting that another one overtakes: all are called.
+    lags, goes_on, called = threading.Event(), threading.Event(), []
+    slow, receive = pair.ba.receive(bytearray(4), tag=2), pair.ba.prepare_receive(bytearray(4), tag=1).post()
+    slow.add_done_callback(lambda _: (lags.set(), goes_on.wait(DEADLINE)))
+    pair.ab.send(b"slow", tag=2).wait(DEADLINE)
+    assert lags.wait(DEADLINE)
+    receive.add_done_callback(end)
+    receive.add_done_callback(called.append)
+    pair.ab.send(b"four", tag=1).wait(DEADLINE)
+    assert receive.wait(DEADLINE) == 4
+    with pytest.raises(kind):
+        receive.post()
+    assert called == [receive] and receive.state == "done"
+    goes_on.set()
+    pair.ab.send(b"more", tag=1).wait(DEADLINE)
+    assert receive.run(DEADLINE) == 4
 
 
 def test_a_callback_may_use_the_engine(pair):

@@ -219,3 +219,20 @@ def test_a_signal_s_handler_may_ask_for_the_end_of_what_it_interrupts(tcp_pair, 
     assert heard == [True] and receive.state == "pending" and not receive.done()
     tcp_pair.ab.send(b"more").wait(DEADLINE)
     assert receive.wait(DEADLINE) == 4
+
+
+def test_a_short_time_to_run_in_is_kept(pair, monkeypatch):
+    """The call that posts and waits takes a slice; who has less time waits by another one."""
+    receive = pair.ba.prepare_receive(bytearray(4))
+    monkeypatch.setattr(_table.calls, "run", lambda _: pytest.fail("a whole slice"))
+    monkeypatch.setattr(_table, "in_slices", lambda seconds, call: call(int(seconds * 1e9)))
+    for seconds in 0, 0.005:
+        with pytest.raises(telpher.TimedOut, match="%g s" % seconds):
+            receive.run(seconds)
+        pair.ab.send(b"four").wait(DEADLINE)
+        monkeypatch.undo()
+        assert receive.wait(DEADLINE) == 4
+        monkeypatch.setattr(_table.calls, "run", lambda _: pytest.fail("a whole slice"))
+    monkeypatch.undo()
+    pair.ab.send(b"four").wait(DEADLINE)
+    assert receive.run(DEADLINE) == 4

@@ -1,9 +1,11 @@
 """Transfers, messages, notifications, counters: the bytes are where they should be, and what goes wrong says so."""
 
 import array
+import gc
 import pickle
 import threading
 import time
+import weakref
 
 import pytest
 import telpher
@@ -277,6 +279,50 @@ def test_many_threads_use_one_connection(pair):
     for thread in threads:
         thread.join(DEADLINE)
     assert not errors and not any(thread.is_alive() for thread in threads)
+
+
+def test_an_error_keeps_nobody_s_locals(pair):
+    """What a transfer remembers is not what was raised, which knows the frames that it went through."""
+    class Local(bytearray):
+        pass
+
+    region = pair.b.allocate(4)
+
+    def wait(transfer):
+        transfer.post().wait(DEADLINE)
+
+    def run(transfer):
+        transfer.run(DEADLINE)
+
+    def wait_all(transfer):
+        telpher.wait_all([transfer.post()])
+
+    def failing(how):
+        local = Local(1)
+        transfer = pair.ba.prepare_receive(region, tag=5, deadline=0.01)
+        with pytest.raises(telpher.TimedOut) as caught:
+            how(transfer)
+        assert caught.value is not transfer.exception() and str(caught.value) == str(transfer.exception())
+        del caught
+        return weakref.ref(local)
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert [failing(how)() for how in (wait, run, wait_all)] == [None] * 3
+    finally:
+        gc.enable()
+
+
+def test_errors_are_pickled_whole():
+    error = telpher.NativeFailure("open failed")
+    error.call, error.errno, error.arguments = "open", 24, ["/there"]
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.call, again.errno, again.arguments) == (telpher.NativeFailure, str(error), "open", 24, ["/there"])
+    cut = telpher.Truncated("too long")
+    cut.sent, cut.capacity = 8, 4
+    again = pickle.loads(pickle.dumps(cut))
+    assert (str(again), again.sent, again.capacity) == ("too long", 8, 4)
 
 
 def test_wait_all_takes_all_before_it_waits():
