@@ -7,6 +7,8 @@
 Everything is thread-safe. Times are seconds, sizes are bytes. Importing this starts no JVM; the first ``Endpoint`` does.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from ._connection import Connection
 from ._endpoint import Endpoint, devices
 from ._errors import (
@@ -32,6 +34,20 @@ from ._pieces import MemoryPieces, RemotePieces
 from ._region import DeviceView, MemoryRegion, MemorySlice
 from ._transfer import PreparedTransfer, Transfer, post_all, wait_all
 from ._values import CounterUpdate, EndpointAddress, RemoteMemory
+
+if TYPE_CHECKING:
+    from . import compat as compat
+    from . import rendezvous as rendezvous
+else:
+
+    def __getattr__(name: str) -> Any:
+        """The modules that are imported when they are used first."""
+        if name in ("compat", "rendezvous"):
+            import importlib
+
+            return importlib.import_module("." + name, __name__)
+        raise AttributeError("module %r has no attribute %r" % (__name__, name))
+
 
 __version__ = "0.1.0"
 

