@@ -38,6 +38,12 @@ class Runs(NamedTuple):
     strides: Tuple[int, ...]
 
 
+def loaded_torch() -> Any:
+    """torch, if the program uses it; None also while another thread is in the middle of importing it: nobody has a tensor yet."""
+    torch = sys.modules.get("torch")
+    return torch if hasattr(torch, "Tensor") and hasattr(getattr(torch, "cuda", None), "current_stream") else None
+
+
 class Exported(NamedTuple):
     """An object, and that by which it gave its memory away, which may be what keeps it: a capsule of DLPack, an interface's dict."""
 
@@ -50,11 +56,13 @@ def layout(thing: Any) -> Layout:
 
     Raises TypeError when it has none.
     """
-    torch = sys.modules.get("torch")
+    torch = loaded_torch()
     if torch is not None and isinstance(thing, torch.Tensor):
         return _of_torch(torch, thing)
     if isinstance(thing, (list, tuple)):
         raise TypeError("a %s has no memory of its own: register its parts, or transfer them as one list, without lists in it" % type(thing).__name__)
+    if isinstance(thing, dict):
+        raise TypeError("a %s has no memory of its own: register its values, or transfer list(it.values()), in an order that both sides know" % type(thing).__name__)
     interface = getattr(thing, "__cuda_array_interface__", None)
     if interface is not None:
         return _of_interface(thing, interface, True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import sys
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, List, Sequence, Tuple, Union
 
 from . import _memory, _table
@@ -12,6 +13,9 @@ from ._values import RemoteMemory, address_of_bytes
 
 if TYPE_CHECKING:
     from ._region import MemoryRegion, MemorySlice
+
+
+_ORDER = "<" if sys.byteorder == "little" else ">"
 
 
 class _Pieces:
@@ -96,6 +100,7 @@ class RemotePieces(_Pieces):
     @staticmethod
     def of(parts: Iterable[RemoteMemory]) -> RemotePieces:
         """One after the other."""
+        _table.start()
         data = b"".join(part._data for part in parts)
         request = _table.PAIR.pack(len(data) // RemoteMemory.SIZE, address_of_bytes(data))
         return RemotePieces(_table.checked(calls.remoteJoin(request)), None)
@@ -131,18 +136,30 @@ def numbers(indices: Any) -> Tuple[int, int, Any]:
         kind = _kind(indices)
         if kind not in ("i", "u"):
             raise TypeError("indices are integers, these are %r" % (getattr(indices, "dtype", kind),))
-        if of.itemsize == 8 and of.strides == (8,):
+        if of.itemsize == 8 and of.strides == (8,) and _is_native(indices):
             return of.address, of.shape[0], of.owner
         if hasattr(indices, "astype"):  # NumPy: other widths, other distances
             return numbers(indices.astype("int64", order="C", copy=True))
-        if hasattr(indices, "contiguous"):  # torch
+        if hasattr(indices, "long"):  # torch
             return numbers(indices.long().contiguous())
+        if not _is_native(indices):
+            raise TypeError("the indices are in the byte order of other machines")
     values = array.array("q", indices)
     return values.buffer_info()[0], len(values), values
 
 
-def _kind(indices: Any) -> str:
+def _is_native(indices: Any) -> bool:
+    """Whether they are in this machine's byte order."""
     dtype = getattr(indices, "dtype", None)
+    if dtype is not None:
+        return bool(getattr(dtype, "isnative", True))  # torch has no other
+    return memoryview(indices).format[0] not in "><!" or memoryview(indices).format[0] == _ORDER
+
+
+def _kind(indices: Any) -> str:
+    dtype: Any = getattr(indices, "dtype", None)
+    if hasattr(dtype, "kind"):  # NumPy's
+        return str(dtype.kind)
     if dtype is not None:
         name = str(dtype).rsplit(".", 1)[-1]
         return "u" if name.startswith("uint") else "i" if name.startswith("int") else name

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 import struct
-import sys
 from typing import Any, Dict, List, Optional, Tuple
 
-from ._memory import Exported
+from ._memory import Exported, loaded_torch
 from ._values import address_of_bytes
 
 CURRENT = "current"
@@ -76,7 +75,7 @@ def current(holders: Holders) -> bytes:
 
     Whoever passes their ``address`` keeps them until the call has returned.
     """
-    torch: Any = sys.modules.get("torch")
+    torch = loaded_torch()
     launching = torch is not None and torch.cuda.is_initialized()
     found: Dict[Tuple[int, int], None] = {}
     for device, objects in holders.items():

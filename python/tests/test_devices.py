@@ -112,6 +112,115 @@ def test_copies(on_fake_gpus):
     assert lines[3:] == ["True", "1024 True", "True", "True", "True", "True True", "True", "False"], lines
 
 
+def test_devices_have_torch_s_names(on_fake_gpus):
+    named = on_fake_gpus(
+        """
+        import sys, types, telpher
+        from telpher import _endpoint
+        endpoint = telpher.Endpoint(transports=["shm"])
+        found = [each["uuid"] for each in telpher.devices()]
+
+        class Device:  # of torch, whose text is its name
+            def __init__(self, text): self.text = text
+            def __str__(self): return self.text
+
+        def numbers(): return [found.index(endpoint.allocate(64, device=each).device.split()[1]) for each in ("cuda", 0, 1, Device("cuda:1"), Device("cuda"), found[1])]
+
+        print(numbers())
+        torch = sys.modules["torch"] = types.ModuleType("torch")
+        torch.Tensor = type("Tensor", (), {})
+        torch.cuda = types.SimpleNamespace(is_initialized=lambda: False, current_device=lambda: 1, current_stream=None)
+        print(numbers())
+        torch.cuda.is_initialized = lambda: True
+        print(numbers())
+        print(endpoint.allocate(64, device=Device("cpu")).device, endpoint.allocate(64, device="cpu:0").device)
+        try: endpoint.allocate(64, device=7)
+        except telpher.Unsupported as e: print("cuda:7" in str(e))
+        torch.version = types.SimpleNamespace(hip="6.0")
+        print(_endpoint._device("cuda:1"), _endpoint._device("cuda"), _endpoint._device("0000:65:00.0"))
+        """
+    )
+    assert named.end() == ("[0, 0, 1, 1, 0, 1]\n[0, 0, 1, 1, 0, 1]\n[1, 0, 1, 1, 1, 1]\nNone None\nTrue\nhip:1 hip:1 0000:65:00.0\n", "")
+
+
+def test_capsules_of_device_memory(on_fake_gpus):
+    """DLPack in both of its forms, as it is defined: where the elements are, which may be written to, what keeps them."""
+    lent = on_fake_gpus(
+        """
+        import ctypes, gc, telpher
+
+        class Tensor(ctypes.Structure):
+            _fields_ = [("data", ctypes.c_uint64), ("device_type", ctypes.c_int32), ("device", ctypes.c_int32), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+                        ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64)]
+
+        class Old(ctypes.Structure):
+            _fields_ = [("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+        class Versioned(ctypes.Structure):
+            _fields_ = [("version", ctypes.c_uint32 * 2), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", Tensor)]
+
+        Destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, Destructor]
+        kept, out = [], [0]  # what capsules point to, and how many there are
+
+        def back(_): out[0] -= 1
+
+        destructor = Destructor(back)
+
+        class Lender:  # a library's tensor
+            def __init__(self, address, shape, strides=None, kind=2, bits=8, flags=0, offset=0, versioned=True):
+                self.of, self.shape, self.strides = (address, kind, bits, offset), shape, strides
+                self.flags, self.versioned = flags, versioned
+            def __dlpack__(self, **keywords):
+                if keywords and not self.versioned: raise TypeError("max_version")
+                numbers = ctypes.c_int64 * len(self.shape)
+                shape, strides = numbers(*self.shape), numbers(*self.strides) if self.strides else None
+                address, kind, bits, offset = self.of
+                tensor = Tensor(address, kind, 0, len(shape), 1, bits, 1, ctypes.addressof(shape), ctypes.addressof(strides) if strides else None, offset)
+                made = Versioned((ctypes.c_uint32 * 2)(1, 0), None, None, self.flags, tensor) if keywords else Old(tensor, None, None)
+                name = b"dltensor_versioned" if keywords else b"dltensor"
+                kept.append((shape, strides, made, name))
+                out[0] += 1
+                return new(ctypes.addressof(made), name, destructor)
+
+        a, b = telpher.Endpoint(), telpher.Endpoint()
+        ab, ba = a.connect(b.address), b.accept(30)
+        memory = a.allocate(1024, device="cuda:0")
+        memory.copy_in(bytes(range(256)) * 4)
+        into, back_ = bytearray(64), bytearray(64)
+        for versioned in True, False:
+            # 4 x 8 elements of two bytes, every second one of a row, beginning at byte 16.
+            lender = Lender(memory.address, (4, 8), (32, 2), bits=16, offset=16, versioned=versioned)
+            for stream in None, "current":
+                receive = ba.receive(into)
+                ab.send(lender, stream=stream).wait(30)
+                print(receive.wait(30), into == b"".join(bytes((16 + 64 * row + 4 * i + k) % 256 for i in range(8) for k in range(2)) for row in range(4)))
+            del lender
+            gc.collect()
+            print("capsules", out[0])
+        # A target, and one that may not be written to.
+        target = Lender(memory.address, (64,))
+        receive = ab.receive(target)
+        ba.send(b"7" * 64).wait(30)
+        receive.wait(30)
+        memory.copy_out(back_)
+        print(back_ == b"7" * 64)
+        for refused in (Lender(memory.address, (64,), flags=1), Lender(memory.address, (64,), kind=7), Lender(memory.address, (64,), bits=4)):
+            try: ab.receive(refused)
+            except (BufferError, TypeError) as e: print(type(e).__name__, e)
+        region = b.register(Lender(memory.address, (64,)))
+        gc.collect()
+        print(out[0], region.device == memory.device)
+        """
+    )
+    out, err = lent.end()
+    lines = out.splitlines()
+    assert lines[:6] == ["64 True", "64 True", "capsules 0"] * 2, (out, err)
+    assert lines[6] == "True" and lines[7].startswith("BufferError this Lender is read-only") and "device type 7" in lines[8] and "4 bits" in lines[9]
+    assert lines[10:] == ["1 True"] and err == "", (out, err)
+
+
 def test_many_are_posted_in_one_call(on_fake_gpus):
     """Small independent writes between GPUs, waited for and called back one by one."""
     done = on_fake_gpus(

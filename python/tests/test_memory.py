@@ -4,11 +4,14 @@ import array
 import ctypes
 import gc
 import mmap
+import sys
+import types
 import weakref
 
 import pytest
 import telpher
 from conftest import DEADLINE
+from telpher import _streams
 
 np = pytest.importorskip("numpy", reason="NumPy is missing (package python3-numpy)")
 
@@ -168,6 +171,24 @@ def test_blocks(tcp_pair, kind):
     assert (there.reshape(blocks, size) == expected).all()
 
 
+def test_indices_of_another_byte_order(tcp_pair):
+    region = tcp_pair.a.register(bytearray(range(40)))
+    there = tcp_pair.b.register(bytearray(20))
+    for indices in np.array([3, 1], ">i8"), np.array([3, 1], "<i8"), np.array([3, 1], ">u2"):
+        tcp_pair.ab.write(region.blocks(indices, 10), there.remote).wait(DEADLINE)
+        assert bytes(there.view) == bytes((*range(30, 40), *range(10, 20)))
+        assert region.remote.blocks(indices, 10).count == 2
+
+    class Swapped(ctypes.BigEndianStructure):
+        _fields_ = [("number", ctypes.c_int64)]
+
+    with pytest.raises((TypeError, ValueError)):
+        region.blocks((Swapped * 2)(), 10)
+    assert region.blocks(memoryview(np.array([3, 1], "i4")), 10).nbytes == 20
+    with pytest.raises(TypeError, match="byte order"):
+        region.blocks(memoryview(np.array([3, 1], ">i8")), 10)
+
+
 def test_blocks_outside_are_refused(tcp_pair):
     region = tcp_pair.a.register(bytearray(100))
     for indices in ([10], [-1], [1 << 62]):
@@ -267,6 +288,7 @@ def rows_by_pointers():
 def test_what_has_no_memory_is_refused(tcp_pair):
     inside = np.array([(1, object())], [("a", "i4"), ("b", "O")])
     for thing, match in (
+        ({"a": b"b"}, r"dict has no memory .* list\(it.values\(\)\)"),
         (object(), "buffer protocol"), ("text", "str"), (7, "int"), (None, "NoneType"), ([b"a"], "list has no memory .* parts"), (rows_by_pointers(), "suboffsets"),
         *((objects, "Python objects") for objects in (np.array([object()]), inside, inside["b"], memoryview(np.array([object()])))),
     ):
@@ -335,6 +357,15 @@ def test_a_dropped_torch_tensor_lives_as_long_as_its_region(tcp_pair):
     tcp_pair.ab.write(b"\7" * (1 << 20), region.remote).wait(DEADLINE)
     assert all(int(each.sum()) == 1 << 20 for each in other)
     assert region._owner.data_ptr() == address and int(region._owner.sum()) == 7 << 20
+
+
+def test_a_torch_that_is_being_imported_by_another_thread_is_none_yet(tcp_pair, monkeypatch):
+    half = types.ModuleType("torch")
+    monkeypatch.setitem(sys.modules, "torch", half)
+    for _ in "a part", "more":
+        moved(tcp_pair, np.ones(3), np.zeros(3))
+        half.Tensor = type("Tensor", (), {})
+    assert _streams.current({0: [object()]}) == b""
 
 
 def test_torch(tcp_pair):
