@@ -1,5 +1,13 @@
 """Children of a process that has a JVM, or is about to."""
 
+import pytest
+
+
+@pytest.fixture
+def script(script):
+    """Of which Python 3.12 and newer say that they should not fork: that is what they are about."""
+    return lambda text: script(text, env={"PYTHONWARNINGS": "ignore::DeprecationWarning"})
+
 
 def test_a_forked_child_is_told(script):
     forking = script(
