@@ -193,6 +193,7 @@ void copy_ended(struct work *work);
 struct stream *stream_of(uint64_t handle, struct context *context);
 int with_stream(uint64_t handle, const char *call, struct stream **stream);
 void nap(long us);
+int kept(const char *call, int result);
 
 #define LOCKED(body)                  \
     do {                              \

@@ -61,6 +61,29 @@ int fault(const char *call) {
     return SUCCESS;
 }
 
+static char kept_call[48];
+static int keeping;
+
+/* Where a call ends, with the lock: keeps the first one of the name that is set until another is. */
+int kept(const char *call, int result) {
+    if (!keeping && strcmp(kept_call, call) == 0) {
+        keeping = 1;
+        while (strcmp(kept_call, call) == 0) pthread_cond_wait(&progress, &lock);
+        keeping = 0;
+    }
+    return result;
+}
+
+void fakeCudaKeep(const char *call) {
+    pthread_mutex_lock(&lock);
+    snprintf(kept_call, sizeof kept_call, "%s", call);
+    pthread_cond_broadcast(&progress);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Whether a call is kept. */
+int fakeCudaKeeps(void) { LOCKED(keeping); }
+
 static void see_devices(void) {
     const char *text = getenv("FAKE_CUDA_DEVICES");
     int all = text ? atoi(text) : 2;

@@ -292,7 +292,8 @@ int cuStreamWriteValue32_v2(uint64_t handle, address at, uint32_t value, unsigne
 }
 
 int cuStreamWriteValue64_v2(uint64_t handle, address at, uint64_t value, unsigned flags) {
-    LOCKED(submit_value("cuStreamWriteValue64", handle, at, value, flags, 0x100));
+    LOCKED(kept("cuStreamWriteValue64",
+            submit_value("cuStreamWriteValue64", handle, at, value, flags, 0x100)));
 }
 
 int cuStreamWaitValue32_v2(uint64_t handle, address at, uint32_t value, unsigned flags) {
@@ -300,5 +301,6 @@ int cuStreamWaitValue32_v2(uint64_t handle, address at, uint32_t value, unsigned
 }
 
 int cuStreamWaitValue64_v2(uint64_t handle, address at, uint64_t value, unsigned flags) {
-    LOCKED(submit_value("cuStreamWaitValue64", handle, at, value, flags, 0x300));
+    LOCKED(kept("cuStreamWaitValue64",
+            submit_value("cuStreamWaitValue64", handle, at, value, flags, 0x300)));
 }

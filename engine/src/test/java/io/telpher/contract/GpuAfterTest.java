@@ -230,6 +230,29 @@ class GpuAfterTest {
         }
     }
 
+    /// The one has its word in the stream first, and the engine hears of the other first, whose
+    /// word the stream gets to only when the first has ended.
+    @Test
+    void postingsOfSeveralThreadsDoNotWaitForEachOther() {
+        try (Couple couple = couple(TestPath.CUDA_TCP);
+                StoppedStream stream = new StoppedStream(couple)) {
+            Transfer first = write(couple);
+            Transfer second = write(couple);
+            FakeGpu.keep(
+                    "cuStreamWriteValue64",
+                    () -> first.post(List.of(stream.stream())),
+                    () -> {
+                        stream.stop();
+                        second.post(List.of(stream.stream()));
+                    });
+            stream.letGo();
+            Outcome.of(first).assertDone(SIZE);
+            assertThat(second.state()).isEqualTo(TransferState.PENDING);
+            stream.letGo();
+            Outcome.of(second).assertDone(SIZE);
+        }
+    }
+
     /// The same for receives. One that ends before it begins leaves its place to the next.
     @Test
     void receivesOfATagKeepTheirOrder() {

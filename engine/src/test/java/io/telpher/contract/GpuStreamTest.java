@@ -54,10 +54,16 @@ class GpuStreamTest {
         return couple.there().run(self -> self.region("gpu").remote());
     }
 
-    private static Transfer write(Couple couple, TransferOptions options) {
+    private static Transfer prepareWrite(Couple couple, TransferOptions options) {
         return couple.here()
                 .connection()
-                .write(couple.here().region("gpu").all(), target(couple), options);
+                .prepareWrite(couple.here().region("gpu").all(), target(couple), options);
+    }
+
+    private static Transfer write(Couple couple, TransferOptions options) {
+        Transfer transfer = prepareWrite(couple, options);
+        transfer.post();
+        return transfer;
     }
 
     /// The bytes are those that the stream has made before, and the stream goes on when they are
@@ -116,6 +122,67 @@ class GpuStreamTest {
             all.forEach(each -> Outcome.of(each).assertDone(1024));
             for (int i = 0; i < count; i++) {
                 couple.there().check("gpu", 1024L * i, 1024, i);
+            }
+        }
+    }
+
+    /// The one has its gate in the stream first, and the engine hears of the other first.
+    @Test
+    void postingsOfSeveralThreadsDoNotWaitForEachOther() {
+        try (Couple couple = couple(TestPath.CUDA_TCP);
+                StoppedStream stream = new StoppedStream(couple)) {
+            stream.letGo();
+            Transfer first = prepareWrite(couple, stream.order());
+            Transfer second = prepareWrite(couple, stream.order());
+            FakeGpu.keep("cuStreamWaitValue64", first::post, second::post);
+            Outcome.of(first).assertDone(SIZE);
+            Outcome.of(second).assertDone(SIZE);
+        }
+    }
+
+    /// The same where they stand in the line of a tag, and one of a later posting, whose stream has
+    /// nothing else to do, overtakes neither.
+    @Test
+    void postingsOfSeveralThreadsKeepTheOrderOfTheirTag() {
+        try (Couple couple = couple(TestPath.CUDA_TCP);
+                StoppedStream idle = new StoppedStream(couple);
+                StoppedStream stream = new StoppedStream(couple);
+                StoppedStream before = new StoppedStream(couple)) {
+            idle.finish();
+            stream.letGo();
+            Participant self = couple.here();
+            List<TransferOptions> orders =
+                    List.of(TransferOptions.DEFAULTS, stream.order(), stream.order(), idle.order());
+            List<Transfer> sends = new ArrayList<>();
+            List<Transfer> all = new ArrayList<>();
+            for (int i = 0; i < orders.size(); i++) {
+                long at = 1024L * i;
+                self.fill("gpu", at, 1024, 10 + i);
+                MemorySlices piece = MemorySlices.of(self.slice("gpu", at, 1024));
+                sends.add(self.connection().prepareSend(5, piece, orders.get(i)));
+                all.add(
+                        couple.there()
+                                .run(
+                                        other ->
+                                                other.connection()
+                                                        .receive(5, other.slice("gpu", at, 1024))));
+            }
+            sends.get(0).post(List.of(before.stream()));
+            FakeGpu.keep(
+                    "cuStreamWaitValue64",
+                    sends.get(1)::post,
+                    () -> {
+                        sends.get(2).post();
+                        sends.get(3).post();
+                    });
+            assertThat(sends.get(3).await(Duration.ofMillis(20))).isFalse();
+
+            before.letGo();
+
+            all.addAll(sends);
+            all.forEach(each -> Outcome.of(each).assertDone(1024));
+            for (int i = 0; i < orders.size(); i++) {
+                couple.there().check("gpu", 1024L * i, 1024, 10 + i);
             }
         }
     }

@@ -26,6 +26,11 @@ final class StoppedStream implements AutoCloseable {
     private final long bytes;
     private final long handle;
 
+    /// How often it was stopped, and let go.
+    private long stops;
+
+    private long starts;
+
     /// Of the GPU that has the region `gpu` of this side.
     StoppedStream(Couple couple) {
         this(couple.here().region("gpu").deviceMemory().device());
@@ -37,7 +42,14 @@ final class StoppedStream implements AutoCloseable {
         words = CudaMemory.hostAlloc(4096, 0);
         bytes = CudaMemory.hostAlloc(ROOM, 0);
         handle = CudaStreams.create(CudaStreams.CU_STREAM_NON_BLOCKING, 0);
-        CudaStreams.waitValue64(handle, words + STOP, 1, CudaStreams.CU_STREAM_WAIT_VALUE_GEQ);
+        stop();
+    }
+
+    /// Has it stand still where it gets to this.
+    void stop() {
+        current();
+        stops++;
+        CudaStreams.waitValue64(handle, words + STOP, stops, CudaStreams.CU_STREAM_WAIT_VALUE_GEQ);
     }
 
     private void current() {
@@ -80,13 +92,17 @@ final class StoppedStream implements AutoCloseable {
         Awaitility.await().atMost(Participant.LIMIT).until(this::isAtMark);
     }
 
+    /// Lets it go on to where it was stopped next.
     void letGo() {
-        word(STOP).set(ValueLayout.JAVA_LONG, 0, 1);
+        starts++;
+        word(STOP).set(ValueLayout.JAVA_LONG, 0, starts);
     }
 
     /// Lets it go, and waits until it has nothing left to do.
     void finish() {
-        letGo();
+        while (starts < stops) {
+            letGo();
+        }
         current();
         CudaStreams.synchronize(handle);
     }

@@ -220,6 +220,9 @@ final class Operation implements Window.Guard {
     /// Where it stands among the [StreamWaits], or null. While it does nothing touches its memory.
     StreamWaits.@Nullable Line line;
 
+    /// Its number among those, while it stands there.
+    long kept;
+
     /// Stands in a queue, which links the operations by `next`.
     boolean queued;
 

@@ -63,6 +63,9 @@ final class Posting {
     }
 
     private void postOnStream(TransferImpl transfer, DeviceStream stream) {
+        if (transfer.after.isEmpty()) {
+            transfer.after = StreamPoints.none();
+        }
         try {
             transfer.gate = Runtimes.open(stream.device()).gate(stream.handle());
             postLong(transfer, false);

@@ -14,9 +14,19 @@ import org.jspecify.annotations.Nullable;
 /// @param streams all of them
 /// @param ahead where those stood that had something left to do
 /// @param refused why one of them cannot be waited for, which fails what is posted, or null
+/// @param since [StreamWaits#lastKept] when nothing of the posting was in a stream yet
 record StreamPoints(
-        List<DeviceStream> streams, List<Gpu.Point> ahead, @Nullable TelpherException refused) {
-    static final StreamPoints NONE = new StreamPoints(List.of(), List.of(), null);
+        List<DeviceStream> streams,
+        List<Gpu.Point> ahead,
+        @Nullable TelpherException refused,
+        long since) {
+    /// Of what nothing is put into a stream for.
+    static final StreamPoints NONE = new StreamPoints(List.of(), List.of(), null, Long.MAX_VALUE);
+
+    /// Of what has yet to get its place in a stream, and begins after no others.
+    static StreamPoints none() {
+        return new StreamPoints(List.of(), List.of(), null, StreamWaits.lastKept());
+    }
 
     /// Looks where these streams stand now. For posting threads, which hold neither lock nor
     /// tokens.
@@ -24,6 +34,7 @@ record StreamPoints(
         if (streams.isEmpty()) {
             return NONE;
         }
+        long since = StreamWaits.lastKept();
         List<DeviceStream> all = List.copyOf(streams);
         List<Gpu.Point> ahead = new ArrayList<>(all.size());
         try {
@@ -34,9 +45,9 @@ record StreamPoints(
                 }
             }
         } catch (TelpherException e) {
-            return new StreamPoints(all, List.of(), e);
+            return new StreamPoints(all, List.of(), e, since);
         }
-        return ahead.isEmpty() ? NONE : new StreamPoints(all, ahead, null);
+        return ahead.isEmpty() ? NONE : new StreamPoints(all, ahead, null, since);
     }
 
     /// Whether there is nothing to wait for.

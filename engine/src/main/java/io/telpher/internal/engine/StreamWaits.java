@@ -5,6 +5,7 @@ import java.util.ArrayDeque;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
 
 /// Operations that begin when streams of their callers have got there: see docs/gpu.md, "On a
@@ -12,8 +13,12 @@ import org.jspecify.annotations.Nullable;
 ///
 /// They stand in lines, of each of which only the first is looked at: those that wait for the same
 /// streams, which get to where the first stands before they get to where others do, and messages
-/// of one tag that begin after streams, which must not overtake each other.
+/// of one tag that begin after streams, which must not overtake each other. Where postings have
+/// overlapped the others are looked at, too: see docs/gpu.md, "Postings that overlap".
 final class StreamWaits {
+    /// How many operations this process has kept so far, which numbers them.
+    private static final AtomicLong KEPT = new AtomicLong();
+
     private final ConnectionCore connection;
 
     /// By what they have in common; guarded by the connection's lock.
@@ -37,12 +42,54 @@ final class StreamWaits {
     private record OfTag(Operation.Kind kind, long tag) {}
 
     /// Operations that begin one after the other.
-    ///
-    /// @param of what it is in `lines` by
-    record Line(Object of, ArrayDeque<Operation> waiting) {}
+    static final class Line {
+        /// What it is in `lines` by.
+        private final Object of;
+
+        private final ArrayDeque<Operation> waiting = new ArrayDeque<>();
+
+        /// Whether one has come whose posting had begun before the one before it came.
+        private boolean overlapped;
+
+        Line(Object of) {
+            this.of = of;
+        }
+
+        void add(Operation op) {
+            Operation before = waiting.peekLast();
+            overlapped |= before != null && mayOvertake(op, before);
+            waiting.addLast(op);
+        }
+
+        /// @return what need not wait any more, or null
+        @Nullable Operation next() {
+            Operation first = waiting.getFirst();
+            if (first.isAtGate()) {
+                return first;
+            }
+            if (overlapped) {
+                for (Operation op : waiting) {
+                    if (mayOvertake(op, first) && op.isAtGate()) {
+                        return op;
+                    }
+                }
+            }
+            return null;
+        }
+
+        private static boolean mayOvertake(Operation op, Operation other) {
+            TransferImpl transfer = op.transfer;
+            return transfer != null && transfer.after.since() < other.kept;
+        }
+    }
 
     StreamWaits(ConnectionCore connection) {
         this.connection = connection;
+    }
+
+    /// @return the number of the last operation that was kept: larger ones are kept later
+    static long lastKept() {
+        return KEPT.get();
     }
 
     /// @return whether somebody must look
@@ -58,8 +105,9 @@ final class StreamWaits {
         if (of == null) {
             return false;
         }
-        Line line = lines.computeIfAbsent(of, key -> new Line(key, new ArrayDeque<>()));
-        line.waiting.addLast(op);
+        op.kept = KEPT.incrementAndGet();
+        Line line = lines.computeIfAbsent(of, Line::new);
+        line.add(op);
         op.line = line;
         filled = true;
         return true;
@@ -134,9 +182,9 @@ final class StreamWaits {
 
     private @Nullable Operation next() {
         for (Line line : lines.values()) {
-            Operation first = line.waiting.getFirst();
-            if (first.isAtGate()) {
-                return first;
+            Operation next = line.next();
+            if (next != null) {
+                return next;
             }
         }
         return null;

@@ -22,6 +22,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.List;
+import org.awaitility.Awaitility;
 
 /// The fake GPU libraries (`fake-gpu/README.md` of the test resources): builds them with gcc,
 /// names them to JVMs, and asks the fake driver of this JVM what only it knows.
@@ -151,6 +152,37 @@ public final class FakeGpu {
     public static void setDelay(long micros) {
         try {
             Control.SET_DELAY.invokeExact(micros);
+        } catch (Throwable t) {
+            throw new AssertionError(t);
+        }
+    }
+
+    /// Has a thread run something whose first call of this name, `cuStreamWriteValue64` or
+    /// `cuStreamWaitValue64`, does what it is asked for and does not return before the calling
+    /// thread has run something else.
+    public static void keep(String call, Runnable kept, Runnable meanwhile) {
+        setKept(call);
+        Thread thread = Thread.ofPlatform().start(kept);
+        try {
+            Awaitility.await().until(FakeGpu::isKeeping);
+            meanwhile.run();
+        } finally {
+            setKept("");
+        }
+        Awaitility.await().until(() -> !thread.isAlive());
+    }
+
+    private static boolean isKeeping() {
+        try {
+            return (int) Control.KEEPS.invokeExact() == 1;
+        } catch (Throwable t) {
+            throw new AssertionError(t);
+        }
+    }
+
+    private static void setKept(String call) {
+        try (Arena arena = Arena.ofConfined()) {
+            Control.KEEP.invokeExact(arena.allocateFrom(call));
         } catch (Throwable t) {
             throw new AssertionError(t);
         }
@@ -361,6 +393,8 @@ public final class FakeGpu {
                 link("fakeCudaSetFault", FunctionDescriptor.ofVoid(ADDRESS));
         static final MethodHandle SET_DELAY =
                 link("fakeCudaSetDelay", FunctionDescriptor.ofVoid(JAVA_LONG));
+        static final MethodHandle KEEP = link("fakeCudaKeep", FunctionDescriptor.ofVoid(ADDRESS));
+        static final MethodHandle KEEPS = link("fakeCudaKeeps", FunctionDescriptor.of(JAVA_INT));
         static final MethodHandle BEGIN_CAPTURE =
                 link(
                         "cuStreamBeginCapture_v2",
