@@ -29,7 +29,8 @@ import org.jspecify.annotations.Nullable;
 /// @param socketDirectory folder for the same-host socket, for containers that share nothing but a
 ///     folder; null: an abstract name, which leaves no file
 /// @param hugePages whether memory that Telpher allocates asks for huge pages
-/// @param slowTransfer how long a transfer may take before it is counted and recorded as slow
+/// @param slowTransfer how long a transfer may take before it is counted and recorded as slow; the
+///     time that it waits for streams of the program's does not count
 /// @param metrics whether `telpher top` and `telpher serve-metrics` can read the counters from
 ///     outside of the process
 /// @param checksums whether every frame carries a CRC32C of its header and payload, in both

@@ -111,7 +111,8 @@ final class Operation implements Window.Guard {
     /// it.
     long deadline;
 
-    /// Nanoseconds that it may take; the deadline follows from this at the first look.
+    /// Nanoseconds that it may take; the deadline follows from this at the first look. Of what has
+    /// stood among the [StreamWaits], those that it had left when it could begin.
     long timeout;
 
     boolean high;
@@ -328,8 +329,13 @@ final class Operation implements Window.Guard {
                         || kind == Kind.NOTIFY);
     }
 
-    /// For how long it has been posted, in nanoseconds. What nobody has looked at the clock for is
-    /// at most a tick older.
+    /// It could not begin before now, which is when its age counts from.
+    void beginsNow() {
+        timeout = deadline() - clock.nanoTime();
+    }
+
+    /// For how long it has been under way since it could begin, in nanoseconds. What nobody has
+    /// looked at the clock for is at most a tick older.
     long age(long now) {
         return now - (deadline() - Math.min(timeout, Long.MAX_VALUE / 4));
     }

@@ -166,6 +166,7 @@ final class StreamWaits {
                 return false;
             }
             remove(op);
+            op.beginsNow();
             generation = op.generation;
             viaWindow = connection.posting.begin(op);
             op.copying = false; // until it is taken up

@@ -1,0 +1,81 @@
+package io.telpher.internal.engine;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.telpher.Device;
+import io.telpher.DeviceStream;
+import io.telpher.MemoryRegion;
+import io.telpher.TransferOptions;
+import io.telpher.TransferState;
+import io.telpher.spi.Lane;
+import java.time.Duration;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
+import org.junit.jupiter.api.Test;
+
+/// What waits for streams, which are the test's doing. How they get there is GpuStreamTest's and
+/// GpuAfterTest's.
+class StreamWaitsTest {
+    private static final Duration SLOW = Duration.ofMinutes(1);
+    private static final int SIZE = 64;
+
+    /// The test's clock goes forward when it says so.
+    private static final class Leaping extends NativePlatform {
+        private final AtomicLong leapt = new AtomicLong();
+
+        void leap(Duration time) {
+            leapt.addAndGet(time.toNanos());
+        }
+
+        @Override
+        public long nanoTime() {
+            return super.nanoTime() + leapt.get();
+        }
+    }
+
+    /// However long the program's streams take to get there: it counts from then.
+    @Test
+    void whatWaitsForStreamsIsNotSlow() {
+        Leaping platform = new Leaping();
+        try (EndpointImpl endpoint =
+                new EndpointImpl(Loopback.OPTIONS.withSlowTransfer(SLOW), platform)) {
+            ConnectionCore core = Loopback.connection(endpoint, 1);
+            LaneState unused = new StubLane(Lane.LEAST_PAYLOAD).addTo(core, 0);
+            MemoryRegion region = endpoint.allocate(SIZE);
+            TransferImpl write =
+                    (TransferImpl)
+                            new ConnectionImpl(core)
+                                    .prepareWrite(
+                                            region.all(),
+                                            region.remote(),
+                                            TransferOptions.DEFAULTS.withDeadline(
+                                                    Duration.ofDays(1)));
+            AtomicBoolean reached = new AtomicBoolean();
+            DeviceStream stream = new DeviceStream(new Device("abacus", new UUID(1, 2), "", ""), 7);
+            write.post(false, new StreamPoints(List.of(stream), List.of(reached::get), null, 0));
+            assertThat(slowAtATick(core)).as("when it is posted").isZero();
+            platform.leap(SLOW.multipliedBy(2));
+            assertThat(slowAtATick(core)).as("while it waits").isZero();
+            reached.set(true);
+            assertThat(core.streams.poll()).isEqualTo(1);
+            assertThat(slowAtATick(core)).as("when it begins").isZero();
+            platform.leap(SLOW.multipliedBy(2));
+            assertThat(slowAtATick(core)).as("later").isEqualTo(1);
+            assertThat(write.state()).isEqualTo(TransferState.PENDING);
+            core.close();
+        }
+    }
+
+    private static long slowAtATick(ConnectionCore core) {
+        core.lock.lock();
+        try {
+            boolean any = core.endings.tick(core.platform.nanoTime());
+            assertThat(any).isTrue();
+            return core.tally.slow;
+        } finally {
+            core.lock.unlock();
+        }
+    }
+}
