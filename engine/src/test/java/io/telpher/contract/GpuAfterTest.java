@@ -6,7 +6,6 @@ import io.telpher.Connection;
 import io.telpher.Device;
 import io.telpher.DeviceStream;
 import io.telpher.MemorySlices;
-import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.TransferOptions;
@@ -18,9 +17,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import org.awaitility.Awaitility;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -28,35 +24,17 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /// Transfers that begin after callers' streams, which the test stops and lets go. The driver is the
 /// fake one, whose streams run work later than its call.
-@Tag(FakeGpu.TAG)
-class GpuAfterTest {
+class GpuAfterTest extends OnFakeGpu {
     private static final int SIZE = 1 << 20;
     private static final int PIECE = 1024;
     private static final int OLD = 1;
     private static final int LATE = 2;
     private static final Duration WHILE = Duration.ofMillis(50);
 
-    @BeforeAll
-    static void checkDriver() {
-        FakeGpu.assumeHere();
-    }
-
-    @AfterEach
-    void restoreDriver() {
-        FakeGpu.setFaults("");
-        FakeGpu.setDelay(0);
-    }
-
     private static Couple couple(TestPath path) {
-        Couple couple = Couple.open(path).connect();
-        couple.here().add("gpu", Kind.TELPHER, SIZE);
-        couple.there().run(self -> self.add("gpu", Kind.TELPHER, SIZE));
+        Couple couple = couple(path, SIZE);
         couple.here().fill("gpu", 0, SIZE, OLD);
         return couple;
-    }
-
-    private static RemoteMemory target(Couple couple) {
-        return couple.there().run(self -> self.region("gpu").remote());
     }
 
     private static Transfer write(Couple couple, TransferOptions options) {
@@ -67,6 +45,17 @@ class GpuAfterTest {
 
     private static Transfer write(Couple couple) {
         return write(couple, TransferOptions.DEFAULTS);
+    }
+
+    /// Between regions `host`, which it makes.
+    private static Transfer hostWrite(Couple couple, int size) {
+        couple.here().add("host", Kind.FOREIGN, size);
+        return couple.here()
+                .connection()
+                .prepareWrite(
+                        couple.here().region("host").all(),
+                        couple.there().add("host", Kind.FOREIGN, size),
+                        TransferOptions.DEFAULTS);
     }
 
     private static MemorySlices piece(Participant self, int number) {
@@ -129,16 +118,8 @@ class GpuAfterTest {
     void hostMemoryIsWrittenWithoutAnybodyPolling() {
         try (Couple couple = couple(TestPath.CUDA_DIRECT);
                 StoppedStream stream = new StoppedStream(couple)) {
-            couple.here().add("host", Kind.FOREIGN, SIZE);
-            RemoteMemory target = couple.there().add("host", Kind.FOREIGN, SIZE);
+            Transfer transfer = hostWrite(couple, SIZE);
             couple.here().fill("host", 0, SIZE, LATE);
-            Transfer transfer =
-                    couple.here()
-                            .connection()
-                            .prepareWrite(
-                                    couple.here().region("host").all(),
-                                    target,
-                                    TransferOptions.DEFAULTS);
             transfer.post(List.of(stream.stream()));
             stream.letGo();
             Awaitility.await()
@@ -154,15 +135,7 @@ class GpuAfterTest {
     void afterIdleStreamsItBeginsInTheCall() {
         try (Couple couple = couple(TestPath.CUDA_DIRECT);
                 StoppedStream stream = new StoppedStream(couple)) {
-            couple.here().add("host", Kind.FOREIGN, PIECE);
-            RemoteMemory target = couple.there().add("host", Kind.FOREIGN, PIECE);
-            Transfer transfer =
-                    couple.here()
-                            .connection()
-                            .prepareWrite(
-                                    couple.here().region("host").all(),
-                                    target,
-                                    TransferOptions.DEFAULTS);
+            Transfer transfer = hostWrite(couple, PIECE);
             // Once its window is open.
             Awaitility.await()
                     .atMost(Participant.LIMIT)

@@ -20,16 +20,13 @@ import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /// How many launches lists of transfers and lists of pieces take. The driver is the fake one, which
 /// counts; what is held back of a list waits for its end, and not for a clock.
-@Tag(FakeGpu.TAG)
-class GpuListTest {
+class GpuListTest extends OnFakeGpu {
     private static final int SIZE = 1 << 20;
     private static final String HOLD = "telpher.cuda.hold.us";
     private static Couple couple;
@@ -39,12 +36,9 @@ class GpuListTest {
 
     @BeforeAll
     static void open() {
-        FakeGpu.assumeHere();
         FakeGpu.assumeKernels();
         System.setProperty(HOLD, "60000000");
-        couple = Couple.open(TestPath.CUDA_DIRECT).connect();
-        couple.here().add("gpu", Kind.TELPHER, SIZE);
-        couple.there().run(self -> self.add("gpu", Kind.TELPHER, SIZE));
+        couple = couple(TestPath.CUDA_DIRECT, SIZE);
     }
 
     @AfterAll
@@ -58,15 +52,10 @@ class GpuListTest {
     @BeforeEach
     void prepare() {
         connection = couple.here().connection();
-        target = couple.there().run(self -> self.region("gpu").remote());
+        target = target(couple);
         couple.here().fill("gpu", 0, SIZE, 1);
         Outcome.of(connection.write(couple.here().slice("gpu", 0, 64), target)).assertDone(64);
         couple.there().fill("gpu", 0, SIZE, 2);
-    }
-
-    @AfterEach
-    void restoreDriver() {
-        FakeGpu.setFaults("");
     }
 
     private List<Transfer> writes(int count, int bytes) {

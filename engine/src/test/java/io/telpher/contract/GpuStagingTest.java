@@ -24,9 +24,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.ThreadLocalRandom;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -34,8 +31,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /// Memory of GPUs that travels in frames: what is long is copied by GPUs while other frames are on
 /// their way. The driver is the fake one, and counts.
-@Tag(FakeGpu.TAG)
-class GpuStagingTest {
+class GpuStagingTest extends OnFakeGpu {
     private static final byte[] SECRET = "0123456789abcdef".getBytes(US_ASCII);
     private static final int MIB = 1 << 20;
     private static final int SIZE = 16 * MIB;
@@ -43,29 +39,12 @@ class GpuStagingTest {
     /// Of one way: frames of a MiB.
     private static final int FRAMES = SIZE / MIB;
 
-    @BeforeAll
-    static void checkDriver() {
-        FakeGpu.assumeHere();
-    }
-
-    @AfterEach
-    void restoreDriver() {
-        FakeGpu.setFaults("");
-        FakeGpu.setDelay(0);
-    }
-
     /// Two endpoints, each with a region of a GPU.
     private static Couple couple(TestPath path) {
-        Couple couple = Couple.open(path).connect();
-        couple.here().add("gpu", Kind.TELPHER, SIZE);
-        couple.there().run(self -> self.add("gpu", Kind.TELPHER, SIZE));
+        Couple couple = couple(path, SIZE);
         couple.here().add("host", Kind.FOREIGN, SIZE);
         couple.there().run(self -> self.add("host", Kind.FOREIGN, SIZE));
         return couple;
-    }
-
-    private static RemoteMemory target(Couple couple, String name) {
-        return couple.there().run(self -> self.region(name).remote());
     }
 
     /// Buffers are made in the background: writes until they are there.

@@ -16,9 +16,6 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -26,32 +23,15 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /// Transfers in the order of a caller's stream, which the test stops and lets go. The driver is the
 /// fake one, whose streams run work later than its call.
-@Tag(FakeGpu.TAG)
-class GpuStreamTest {
+class GpuStreamTest extends OnFakeGpu {
     private static final int SIZE = 1 << 20;
     private static final int OLD = 1;
     private static final int LATE = 2;
 
-    @BeforeAll
-    static void checkDriver() {
-        FakeGpu.assumeHere();
-    }
-
-    @AfterEach
-    void restoreDriver() {
-        FakeGpu.setFaults("");
-    }
-
     private static Couple couple(TestPath path) {
-        Couple couple = Couple.open(path).connect();
-        couple.here().add("gpu", Kind.TELPHER, SIZE);
-        couple.there().run(self -> self.add("gpu", Kind.TELPHER, SIZE));
+        Couple couple = couple(path, SIZE);
         couple.here().fill("gpu", 0, SIZE, OLD);
         return couple;
-    }
-
-    private static RemoteMemory target(Couple couple) {
-        return couple.there().run(self -> self.region("gpu").remote());
     }
 
     private static Transfer prepareWrite(Couple couple, TransferOptions options) {

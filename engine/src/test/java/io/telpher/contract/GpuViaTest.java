@@ -13,9 +13,6 @@ import io.telpher.internal.ffi.cuda.FakeGpu;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -23,8 +20,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 /// GPUs 0 and 3, which the driver keeps apart, while NVLink joins all others: a third one copies
 /// between them. The driver is the fake one, and counts. The contract on this path is
 /// [GpuContractTest]'s.
-@Tag(FakeGpu.TAG)
-class GpuViaTest {
+class GpuViaTest extends OnFakeGpu {
     private static final String VIA = "cuda-via-gpu";
 
     private static final Map<String, String> APART =
@@ -35,17 +31,6 @@ class GpuViaTest {
 
     /// Goes by kernel, where there is one.
     private static final int SMALL = 100_000;
-
-    @BeforeAll
-    static void checkDriver() {
-        FakeGpu.assumeHere();
-    }
-
-    @AfterEach
-    void restoreDriver() {
-        FakeGpu.setFaults("");
-        FakeGpu.setDelay(0);
-    }
 
     /// The path is named: neither endpoint uses the GPUs in between.
     private static Couple couple() {
@@ -79,10 +64,6 @@ class GpuViaTest {
                                                 GpuProbeTest.allocate(self, gpu, LARGE),
                                                 Participant.arena())
                                         .remote());
-    }
-
-    private static RemoteMemory target(Couple couple) {
-        return couple.there().run(self -> self.region("gpu").remote());
     }
 
     /// Writes and reads some bytes.

@@ -20,86 +20,77 @@ class RejoiningTest {
     /// other hears of it.
     private static final int STEPS = 16;
 
+    private static final LinkOptions ONE_LANE = LinkOptions.DEFAULTS.withLanes(1);
+
     /// At whatever moment of the handshake the link turns black: when it carries again, a lane
     /// joins.
     @Test
     void aLaneThatHasJoinedAtOneEndAloneKeepsNoneFromJoining() {
         for (int step = 0; step < STEPS; step++) {
-            run(LATENCY.multipliedBy(step).dividedBy(2));
+            Duration after = LATENCY.multipliedBy(step).dividedBy(2);
+            run(
+                    ONE_LANE.withLatency(LATENCY).withJitter(Duration.ZERO),
+                    (simulation, peer, good, bad) -> {
+                        simulation.await(() -> live(peer) == 2, SHORT);
+                        bad.reset();
+                        simulation.await(() -> live(peer) == 1 && bad.lanes() == 0, SHORT);
+                        while (bad.lanes() == 0) { // until it is dialled again
+                            simulation.sleep(LATENCY.dividedBy(50));
+                        }
+                        simulation.sleep(after);
+                        bad.cut();
+                        simulation.sleep(Duration.ofSeconds(30));
+                        bad.mend();
+                        simulation.await(() -> live(peer) == 2, Duration.ofMinutes(5));
+                        assertThat(good.lanes()).isEqualTo(1);
+                        assertThat(bad.lanes()).isEqualTo(1);
+                    });
         }
     }
 
     /// Before anything but itself has seen that it was there.
     @Test
     void aLaneThatDiesAtOnceComesBack() {
-        try (Simulation simulation = new Simulation(1)) {
-            SimHost left = simulation.host("left");
-            SimHost right = simulation.host("right");
-            SimLink unused = simulation.link(left, right, LinkOptions.DEFAULTS);
-            SimLink bad = simulation.link(left, right, LinkOptions.DEFAULTS.withLanes(1));
-            AtomicReference<EndpointAddress> address = new AtomicReference<>();
-            left.start("acceptor", () -> accept(simulation, left, address));
-            right.start(
-                    "initiator",
-                    () -> {
-                        simulation.await(() -> address.get() != null, SHORT);
-                        try (Endpoint endpoint = right.open(EndpointOptions.DEFAULTS)) {
-                            Connection peer = endpoint.connect(address.get(), SHORT);
-                            while (live(peer) < 2) {
-                                simulation.sleep(Duration.ofNanos(10_000));
-                            }
-                            bad.reset();
-                            simulation.await(() -> live(peer) == 1, SHORT);
-                            simulation.await(() -> live(peer) == 2, Duration.ofMinutes(5));
-                        }
-                    });
-            simulation.run();
-        }
+        run(
+                ONE_LANE,
+                (simulation, peer, good, bad) -> {
+                    while (live(peer) < 2) {
+                        simulation.sleep(Duration.ofNanos(10_000));
+                    }
+                    bad.reset();
+                    simulation.await(() -> live(peer) == 1, SHORT);
+                    simulation.await(() -> live(peer) == 2, Duration.ofMinutes(5));
+                });
     }
 
-    private static void accept(
-            Simulation simulation, SimHost host, AtomicReference<EndpointAddress> address) {
-        try (Endpoint endpoint = host.open(EndpointOptions.DEFAULTS)) {
-            address.set(endpoint.address());
-            Connection peer = endpoint.accept(SHORT);
-            simulation.await(() -> !peer.isOpen(), Duration.ofMinutes(10));
-        }
+    /// What the side that connects does with a connection over two links.
+    private interface Initiator {
+        void run(Simulation simulation, Connection peer, SimLink good, SimLink bad);
     }
 
-    private static void run(Duration after) {
+    private static void run(LinkOptions second, Initiator initiator) {
         try (Simulation simulation = new Simulation(1)) {
             SimHost left = simulation.host("left");
             SimHost right = simulation.host("right");
             SimLink good = simulation.link(left, right, LinkOptions.DEFAULTS);
-            SimLink bad =
-                    simulation.link(
-                            left,
-                            right,
-                            LinkOptions.DEFAULTS
-                                    .withLatency(LATENCY)
-                                    .withJitter(Duration.ZERO)
-                                    .withLanes(1));
+            SimLink bad = simulation.link(left, right, second);
             AtomicReference<EndpointAddress> address = new AtomicReference<>();
-            left.start("acceptor", () -> accept(simulation, left, address));
+            left.start(
+                    "acceptor",
+                    () -> {
+                        try (Endpoint endpoint = left.open(EndpointOptions.DEFAULTS)) {
+                            address.set(endpoint.address());
+                            Connection peer = endpoint.accept(SHORT);
+                            simulation.await(() -> !peer.isOpen(), Duration.ofMinutes(10));
+                        }
+                    });
             right.start(
                     "initiator",
                     () -> {
                         simulation.await(() -> address.get() != null, SHORT);
                         try (Endpoint endpoint = right.open(EndpointOptions.DEFAULTS)) {
                             Connection peer = endpoint.connect(address.get(), SHORT);
-                            simulation.await(() -> live(peer) == 2, SHORT);
-                            bad.reset();
-                            simulation.await(() -> live(peer) == 1 && bad.lanes() == 0, SHORT);
-                            while (bad.lanes() == 0) { // until it is dialled again
-                                simulation.sleep(LATENCY.dividedBy(50));
-                            }
-                            simulation.sleep(after);
-                            bad.cut();
-                            simulation.sleep(Duration.ofSeconds(30));
-                            bad.mend();
-                            simulation.await(() -> live(peer) == 2, Duration.ofMinutes(5));
-                            assertThat(good.lanes()).isEqualTo(1);
-                            assertThat(bad.lanes()).isEqualTo(1);
+                            initiator.run(simulation, peer, good, bad);
                         }
                     });
             simulation.run();

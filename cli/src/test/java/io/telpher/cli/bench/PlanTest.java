@@ -105,16 +105,7 @@ class PlanTest {
     }
 
     private static Stage waiting(String path, Stage.Waiting waiting) {
-        return new Stage(
-                path,
-                MemoryPair.TELPHER,
-                0,
-                List.of(),
-                Traffic.PAIR,
-                Traffic.Direction.ONE,
-                2,
-                8,
-                waiting);
+        return Stages.plain(path, 8, waiting);
     }
 
     @Test

@@ -317,16 +317,7 @@ class PythonPeerTest {
     }
 
     private static Stage stage(String path) {
-        return new Stage(
-                path,
-                MemoryPair.TELPHER,
-                0,
-                List.of(),
-                Traffic.PAIR,
-                Traffic.Direction.ONE,
-                2,
-                8,
-                Stage.Waiting.POLL);
+        return Stages.plain(path, 8, Stage.Waiting.POLL);
     }
 
     private static Case test(int depth) {

@@ -24,17 +24,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /// Two ranks in one process: rank 0 initiates towards rank 1.
 class RankTest {
-    private static final Stage STAGE =
-            new Stage(
-                    "self",
-                    MemoryPair.TELPHER,
-                    0,
-                    List.of(),
-                    Traffic.PAIR,
-                    Traffic.Direction.ONE,
-                    2,
-                    1 << 16,
-                    Stage.Waiting.POLL);
+    private static final Stage STAGE = Stages.plain("self", 1 << 16, Stage.Waiting.POLL);
 
     private final Rank initiator = new Rank(0);
     private final Rank target = new Rank(1);
@@ -220,17 +210,7 @@ class RankTest {
     }
 
     private static boolean sharesCores(String path) {
-        return new Stage(
-                        path,
-                        MemoryPair.TELPHER,
-                        0,
-                        List.of(),
-                        Traffic.PAIR,
-                        Traffic.Direction.ONE,
-                        2,
-                        8,
-                        Stage.Waiting.SUITED)
-                .sharesCores();
+        return Stages.plain(path, 8, Stage.Waiting.SUITED).sharesCores();
     }
 
     /// @return for each thread of this process with a name how many processors it may use

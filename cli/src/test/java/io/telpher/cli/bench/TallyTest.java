@@ -10,17 +10,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 class TallyTest {
-    private static final Stage STAGE =
-            new Stage(
-                    "mapped",
-                    MemoryPair.TELPHER,
-                    0,
-                    List.of(),
-                    Traffic.PAIR,
-                    Traffic.Direction.ONE,
-                    2,
-                    1000,
-                    Stage.Waiting.POLL);
+    private static final Stage STAGE = Stages.plain("mapped", 1000, Stage.Waiting.POLL);
 
     /// @param micros of each operation
     private static PhaseResult result(int rank, long operations, long nanos, long micros) {

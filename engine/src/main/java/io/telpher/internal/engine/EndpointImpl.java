@@ -348,13 +348,10 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     /// once, the others when a part of the time was not enough for them.
     void endUsers(RegionImpl region, Deadline deadline) {
         for (ConnectionCore connection : connections.all()) {
+            connection.letGo(region);
             if (region.isUnused()) {
                 return;
             }
-            connection.letGo(region);
-        }
-        if (region.isUnused()) {
-            return;
         }
         endUsers(region, Operation::isUntouched);
         if (!region.awaitUsers(deadline.or(options.drainLimit().dividedBy(4)))) {

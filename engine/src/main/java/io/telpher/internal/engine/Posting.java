@@ -274,9 +274,13 @@ final class Posting {
             endings.revoke(op, Connection.STALE, "its local region is closed");
             return false;
         }
+        if (!connection.streams.keep(op)) {
+            return begin(op);
+        }
         // What waits is not looked at again when the connection ends: the one end or the other sees
         // it.
-        return !endsAtOnce(op) && !connection.streams.keep(op) && begin(op);
+        boolean unused = endsAtOnce(op);
+        return false;
     }
 
     /// Begins a pending operation. Under the lock; [#goOn] must follow without it.
