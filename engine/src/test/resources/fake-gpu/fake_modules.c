@@ -97,10 +97,18 @@ int cuModuleGetFunction(struct function **out, struct module *module, const char
 
 static int is_function(struct function *function) { return function && function->magic == FUNCTION; }
 
+static int most_threads = 1024; /* of a block of any kernel */
+
+void fakeCudaSetMostThreads(int most) {
+    pthread_mutex_lock(&lock);
+    most_threads = most;
+    pthread_mutex_unlock(&lock);
+}
+
 int cuFuncGetAttribute(int *out, int attribute, struct function *function) {
     if (!is_function(function)) return INVALID_HANDLE;
     switch (attribute) {
-        case 0: *out = 1024; return SUCCESS;
+        case 0: *out = most_threads; return SUCCESS;
         case 4: *out = 32; return SUCCESS;
         case 8: *out = function->dynamic_shared; return SUCCESS;
         case 6: *out = 90; return SUCCESS;
@@ -139,6 +147,7 @@ static int launch(struct function *function, unsigned blocks, unsigned threads, 
     }
     TRY(fault("cuLaunchKernel"));
     if (!blocks || !threads || threads > 1024) return INVALID_VALUE;
+    if (threads > (unsigned) most_threads) return LAUNCH_OUT_OF_RESOURCES;
     if (shared > (48u << 10) && shared > (unsigned) function->dynamic_shared) return INVALID_VALUE;
     struct work work = {.call = "cuLaunchKernel", .run = run_kernel, .kernel = function->kernel,
             .blocks = blocks, .threads = threads};

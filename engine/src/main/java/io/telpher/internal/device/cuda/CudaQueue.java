@@ -99,6 +99,7 @@ final class CudaQueue implements CopyQueue {
             String reason = "";
             try {
                 loaded = Kernels.load(context, held);
+                tuning.checkThreads(loaded.mostThreads(), device);
                 // Before other work of the device: it waits for the SMs, not for copies.
                 int priority = CudaStreams.priorities().greatest();
                 lane =

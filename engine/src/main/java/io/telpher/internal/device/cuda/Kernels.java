@@ -4,6 +4,7 @@ import io.telpher.TelpherException;
 import io.telpher.internal.ffi.cuda.Cuda;
 import io.telpher.internal.ffi.cuda.CudaDevices;
 import io.telpher.internal.ffi.cuda.CudaModules;
+import java.util.stream.LongStream;
 
 /// The kernels of one device, loaded. They stay loaded until the process ends.
 ///
@@ -37,6 +38,19 @@ record Kernels(long small, long few, long table, long agent) {
 
     private static int attribute(CudaContext context, int attribute) {
         return CudaDevices.attribute(context.device(), attribute);
+    }
+
+    /// The most threads that a block of any of them can have here: what they need of registers is
+    /// the compiler's to say.
+    int mostThreads() {
+        return LongStream.of(small, few, table, agent)
+                .mapToInt(
+                        kernel ->
+                                CudaModules.attribute(
+                                        kernel,
+                                        CudaModules.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK))
+                .min()
+                .orElseThrow();
     }
 
     /// The kernel for so many pieces.

@@ -1,5 +1,6 @@
 package io.telpher.internal.device.cuda;
 
+import io.telpher.Device;
 import io.telpher.internal.device.CopyQueue;
 import io.telpher.internal.ffi.linux.Environment;
 import org.jspecify.annotations.Nullable;
@@ -35,7 +36,9 @@ import org.jspecify.annotations.Nullable;
 ///     than 4 us (measured with PyTorch's copies on H200); each takes a part of one
 ///     multiprocessor
 /// @param blockBytes `kernel.block.bytes`: bytes for which another block is worth its start
-/// @param threads `kernel.threads`: of a block; a multiple of 32
+/// @param threads `kernel.threads`: of a block; a multiple of 32. 256 always work, more where
+///     the kernels' registers leave room for them ([#checkThreads]): compiled for an H200 (sm_90)
+///     they take 128 of 65,536, so 512
 /// @param kernelWindow `kernel.window`: launches of kernels under way before small jobs are
 ///     gathered. Two: while one copies the next is on its way
 /// @param engineWindow `engine.window`: the same for copy engines, whose launches cost nothing
@@ -161,6 +164,17 @@ record Tuning(
         return Math.clamp(Math.ceilDiv(work, blockBytes), 1, blocks);
     }
 
+    /// Refuses blocks that the device has no room for: the driver would refuse every launch.
+    ///
+    /// @param most the most threads of a block there, known when the kernels are loaded
+    /// @throws IllegalArgumentException for more
+    void checkThreads(int most, Device device) {
+        if (threads > most) {
+            throw new IllegalArgumentException(
+                    unfit("kernel.threads", String.valueOf(threads), 32, most) + " on " + device);
+        }
+    }
+
     private static long number(String name, long unset, long least, long most) {
         @Nullable String text = System.getProperty(PREFIX + name);
         if (text == null) {
@@ -174,9 +188,12 @@ record Tuning(
         } catch (NumberFormatException e) {
             // Said below, with the limits.
         }
-        throw new IllegalArgumentException(
-                "-D%s%s=%s: a number from %d to %d is needed"
-                        .formatted(PREFIX, name, text, least, most));
+        throw new IllegalArgumentException(unfit(name, text, least, most));
+    }
+
+    private static String unfit(String name, String text, long least, long most) {
+        return "-D%s%s=%s: a number from %d to %d is needed"
+                .formatted(PREFIX, name, text, least, most);
     }
 
     private static boolean is(String variable, String value) {

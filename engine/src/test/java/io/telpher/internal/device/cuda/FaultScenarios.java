@@ -255,6 +255,21 @@ final class FaultScenarios {
         assertThat(gpu.queue().isIdle()).isTrue();
     }
 
+    /// Blocks of more threads than the kernels' registers leave room for are refused before
+    /// anything is launched. Needs a `kernel.threads` of 1024.
+    static void tooManyThreads() {
+        String before = FakeGpu.report();
+        FakeGpu.setMostThreads(768);
+        assertThatThrownBy(HERE::queue)
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessage(
+                        "-Dtelpher.cuda.kernel.threads=1024: a number from 32 to 768 is needed on "
+                                + HERE.device());
+        assertThat(FakeGpu.report()).isEqualTo(before);
+        FakeGpu.setMostThreads(1024);
+        assertThat(HERE.queue().isIdle()).isTrue();
+    }
+
     /// A device that has no room to carry others' bytes says so, leaves nothing behind, and can
     /// later.
     static void refusedIntermediate() {

@@ -112,6 +112,12 @@ class QueueTest {
     }
 
     @Test
+    void blocksWithoutRoomAreRefused() throws Exception {
+        FakeGpu.assumeKernels();
+        run(FaultScenarios.class, List.of("-Dtelpher.cuda.kernel.threads=1024"), "tooManyThreads");
+    }
+
+    @Test
     void whatTheDriverRefusesCopyEnginesFailsTheRightJobs() throws Exception {
         FakeGpu.assumeBuilt();
         run(

@@ -157,6 +157,15 @@ public final class FakeGpu {
         }
     }
 
+    /// Sets the most threads that a block of any kernel can have, as registers do.
+    public static void setMostThreads(int most) {
+        try {
+            Control.SET_MOST_THREADS.invokeExact(most);
+        } catch (Throwable t) {
+            throw new AssertionError(t);
+        }
+    }
+
     /// Has a thread run something whose first call of this name, `cuStreamWriteValue64` or
     /// `cuStreamWaitValue64`, does what it is asked for and does not return before the calling
     /// thread has run something else.
@@ -393,6 +402,8 @@ public final class FakeGpu {
                 link("fakeCudaSetFault", FunctionDescriptor.ofVoid(ADDRESS));
         static final MethodHandle SET_DELAY =
                 link("fakeCudaSetDelay", FunctionDescriptor.ofVoid(JAVA_LONG));
+        static final MethodHandle SET_MOST_THREADS =
+                link("fakeCudaSetMostThreads", FunctionDescriptor.ofVoid(JAVA_INT));
         static final MethodHandle KEEP = link("fakeCudaKeep", FunctionDescriptor.ofVoid(ADDRESS));
         static final MethodHandle KEEPS = link("fakeCudaKeeps", FunctionDescriptor.of(JAVA_INT));
         static final MethodHandle BEGIN_CAPTURE =
