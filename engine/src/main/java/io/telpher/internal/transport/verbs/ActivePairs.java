@@ -29,7 +29,8 @@ final class ActivePairs {
                     NicBatches.REQUESTS,
                     1,
                     NicBatches.INLINE,
-                    VerbsMemory.IBV_ACCESS_LOCAL_WRITE);
+                    VerbsMemory.IBV_ACCESS_LOCAL_WRITE,
+                    true);
 
     private final EndpointContext endpoint;
     private final Registrations memory;

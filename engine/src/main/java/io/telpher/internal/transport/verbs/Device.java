@@ -261,7 +261,7 @@ final class Device implements AutoCloseable {
         }
         QueuePair queuePair = byElement.get(event.element());
         if (queuePair != null) {
-            queuePair.broken(event.text());
+            queuePair.told(event.element(), event.text());
         }
     }
 

@@ -27,6 +27,10 @@ final class NicQueue {
 
     private static final int COMPLETIONS = 16;
 
+    /// Nanoseconds for which the completion is waited for that explains what the device tells of
+    /// the queue pair: both are on their way when the first is there.
+    private static final long EXPLANATION = 1_000_000_000L;
+
     /// Where its queue pair is.
     private enum State {
         /// There is none, nor anything of it under way in this process's memory.
@@ -58,9 +62,9 @@ final class NicQueue {
     /// There unless ENDING; while NONE only one that was not posted to yet.
     private @Nullable QueuePair pair;
 
-    /// The last queue pair was given up because the peer did not answer, and nothing has completed
-    /// since.
-    private boolean unanswered;
+    /// The last queue pair was given up and no request is known to blame, such as when the peer did
+    /// not answer, and nothing has completed since.
+    private boolean unexplained;
 
     /// A notification was asked for since events were last taken: they would pile up.
     private boolean asked;
@@ -222,44 +226,50 @@ final class NicQueue {
                 giveUp("ibv_poll_cq failed: " + Errno.describe(n));
             }
             look(from); // the device may tell more than a completion
+            boolean rumoured = from.rumour() != null;
             for (int i = 0; i < n && state == State.READY; i++) {
-                take(completions + (long) WorkCompletion.BYTES * i);
+                take(completions + (long) WorkCompletion.BYTES * i, rumoured);
             }
             any |= n > 0;
             if (n < COMPLETIONS) {
+                listen(from);
                 break;
             }
         }
         return any;
     }
 
-    private void take(long wc) {
+    /// @param rumoured whether the device has told of the queue pair
+    private void take(long wc, boolean rumoured) {
         long batch = WorkCompletion.id(wc);
         int status = WorkCompletion.status(wc);
         if (!flight.contains(batch)) {
             giveUp("a completion of batch %d, which is not under way".formatted(batch));
         } else if (status == WorkCompletion.IBV_WC_SUCCESS) {
-            unanswered = false;
+            unexplained = false;
             flight.completed(batch);
         } else {
-            failed(batch, status, WorkCompletion.describe(wc));
+            failed(batch, status, rumoured, WorkCompletion.describe(wc));
         }
     }
 
     /// The first batch that did not succeed; those behind it have not been carried out.
-    private void failed(long batch, int status, String reason) {
+    private void failed(long batch, int status, boolean rumoured, String reason) {
         if (WorkCompletion.isOfRequest(status)) {
-            unanswered = false;
+            unexplained = false;
             NicWork work = flight.work(batch);
             if (work != null) {
                 work.fail(End.FAILED, reason);
                 agenda.leave(work);
             }
             breakOff();
-        } else if (status == WorkCompletion.IBV_WC_RETRY_EXC_ERR && !unanswered) {
-            // Perhaps the peer has refused a request, and its word was lost: with a queue pair that
-            // leads somewhere it says so again.
-            unanswered = true;
+        } else if (!unexplained
+                && (status == WorkCompletion.IBV_WC_RETRY_EXC_ERR
+                        || (status == WorkCompletion.IBV_WC_WR_FLUSH_ERR && rumoured))) {
+            // Perhaps the peer has refused a request, and its word was lost, or the device has
+            // flushed that request as it did the others: with a queue pair that leads somewhere it
+            // is said again.
+            unexplained = true;
             breakOff();
         } else {
             giveUp(reason);
@@ -291,6 +301,18 @@ final class NicQueue {
         String why = which.failure();
         if (why != null && state == State.READY) {
             giveUp(why);
+        }
+    }
+
+    /// What the device has told of the queue pair is explained by the first completion with an
+    /// error, which is still to come. Gives up when nothing is under way that could have one, or it
+    /// does not come.
+    private void listen(QueuePair which) {
+        String rumour = which.rumour();
+        if (rumour != null
+                && state == State.READY
+                && (flight.isEmpty() || which.rumourAge() > EXPLANATION)) {
+            giveUp(rumour);
         }
     }
 
@@ -422,8 +444,11 @@ final class NicQueue {
             asked = true;
             boolean unused = from.requestNotification();
             look(from);
-            if (state != State.READY) {
-                return false;
+            if (flight.isEmpty()) {
+                listen(from);
+            }
+            if (state != State.READY || from.rumour() != null) {
+                return false; // nothing may wake whoever waits for its explanation
             }
         }
         return !poll();
@@ -435,6 +460,9 @@ final class NicQueue {
         if (from != null) {
             from.takeEvents();
             look(from);
+            if (flight.isEmpty()) {
+                listen(from);
+            }
             if (state == State.BROKEN) {
                 from.takeAlarm(); // it waits for a thread to end it, and must wake nobody meanwhile
             }

@@ -23,7 +23,16 @@ final class QueuePair {
     /// @param receives requests that the receive queue holds
     /// @param inline bytes that a request is to carry by itself, where the device can
     /// @param access `IBV_ACCESS_` bits: what the far end may do
-    record Shape(String use, int sends, int receives, int inline, int access) {}
+    /// @param renewed whether its user has it made anew when a request is refused, and so wants to
+    ///     know which: what the device tells of the queue pair is no [#failure] then, but a
+    ///     [#rumour]
+    record Shape(
+            String use, int sends, int receives, int inline, int access, boolean renewed) {}
+
+    /// What the device has told of the queue pair.
+    ///
+    /// @param since when that was
+    private record Rumour(String reason, long since) {}
 
     /// Reads at a time of a queue pair that makes none: devices want at least one.
     static final int NO_READS = 1;
@@ -43,8 +52,10 @@ final class QueuePair {
     private final Device device;
     private final Rail rail;
     private final IbSettings settings;
+    private final boolean renewed;
     private final int psn = RANDOM.nextInt(1 << 24);
     private final AtomicReference<@Nullable String> failure = new AtomicReference<>();
+    private volatile @Nullable Rumour rumour;
 
     /// Readable once the device has told that this is of no use any more: a completion may never
     /// come then.
@@ -68,6 +79,7 @@ final class QueuePair {
         this.device = device;
         this.rail = rail;
         this.settings = settings;
+        this.renewed = shape.renewed();
         VerbsDevices.Attributes limits = device.attributes();
         int longer = Math.max(shape.sends(), shape.receives());
         int completions = shape.sends() + shape.receives();
@@ -238,6 +250,37 @@ final class QueuePair {
     void broken(String reason) {
         fail(reason);
         int unused = EventFd.signal(alarm);
+    }
+
+    /// The device tells that the queue pair, or its completion queue, is in error. Of the queue pair
+    /// some devices say so whenever a request is refused, before the completion that says which: so
+    /// of one that is renewed this is a rumour at first. Completions follow, since everything that
+    /// was posted ends in the error state. Under the device's monitor, which keeps it open.
+    ///
+    /// @param element the handle of the queue pair or of the completion queue
+    void told(long element, String reason) {
+        if (!renewed || element != qp || rumour != null) {
+            broken(reason);
+            return;
+        }
+        rumour = new Rumour(rail + ": " + reason, System.nanoTime());
+        int error = provider.fail(element); // it is in error already, or will be now
+        if (error != 0) {
+            fail("%s; ibv_modify_qp to ERR failed: %s".formatted(reason, Errno.describe(error)));
+        }
+        int unused = EventFd.signal(alarm);
+    }
+
+    /// @return what the device has told of the queue pair and no completion has explained yet
+    @Nullable String rumour() {
+        Rumour heard = rumour;
+        return heard == null ? null : heard.reason();
+    }
+
+    /// @return nanoseconds since the [#rumour], 0 where there is none
+    long rumourAge() {
+        Rumour heard = rumour;
+        return heard == null ? 0 : System.nanoTime() - heard.since();
     }
 
     /// Whoever heard the [#alarm] does no more for it. Not after [#close].

@@ -31,7 +31,8 @@ final class RingPair implements AutoCloseable {
                     Ring.RECORDS + CREDITS,
                     RECEIVES,
                     192,
-                    VerbsMemory.IBV_ACCESS_REMOTE_WRITE);
+                    VerbsMemory.IBV_ACCESS_REMOTE_WRITE,
+                    false);
 
     /// Nanoseconds between two looks for the first acknowledgement.
     private static final long PATIENCE = 50_000;

@@ -21,7 +21,8 @@ final class WindowTargets {
                     1,
                     1,
                     0,
-                    VerbsMemory.IBV_ACCESS_REMOTE_WRITE | VerbsMemory.IBV_ACCESS_REMOTE_READ);
+                    VerbsMemory.IBV_ACCESS_REMOTE_WRITE | VerbsMemory.IBV_ACCESS_REMOTE_READ,
+                    false);
 
     /// Reads that one queue pair answers at a time, where the device can.
     static final int READS = 16;

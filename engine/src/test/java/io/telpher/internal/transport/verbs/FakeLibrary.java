@@ -57,6 +57,10 @@ abstract class FakeLibrary implements Provider {
     /// Devices keep what is written, until they have to put it into memory.
     boolean lazy;
 
+    /// For how many milliseconds the completion of a refused request is later than an event that
+    /// tells of its queue pair; 0 for no event.
+    int rumoured;
+
     /// Bytes of one registration.
     long longestRegion = 1L << 40;
 
@@ -126,6 +130,10 @@ abstract class FakeLibrary implements Provider {
     }
 
     void complete(Qp qp, long id, int status, int opcode, int bytes, int immediate) {
+        if (qp.withheld != null) {
+            qp.withheld.add(new long[] {id, status, opcode, bytes, immediate});
+            return;
+        }
         if (!(handles.find(qp.cq) instanceof Cq cq)) {
             misuse("a completion queue was destroyed under its queue pair");
             return;
@@ -140,6 +148,33 @@ abstract class FakeLibrary implements Provider {
             }
             int unused = EventFd.signal(channel.descriptor);
         }
+    }
+
+    /// A request of a queue pair is refused: some devices tell so, and its completion follows.
+    void announce(Qp qp) {
+        if (rumoured > 0) {
+            tellOf(qp, false, "local work queue error");
+            qp.withheld = new ArrayList<>();
+            qp.withheldFor = rumoured;
+            nic.withhold(qp);
+        }
+    }
+
+    /// Tells of a queue pair, or of its completion queue.
+    final void tellOf(Qp qp, boolean completion, String text) {
+        handles.forEach(
+                (handle, object) -> {
+                    if (object == qp
+                            && handles.find(qp.pd) instanceof Domain domain
+                            && handles.find(domain.context()) instanceof Context context) {
+                        tell(context, new AsyncEvent(text, true, completion ? qp.cq : handle));
+                    }
+                });
+    }
+
+    static void tell(Context context, AsyncEvent event) {
+        context.events.addLast(event);
+        int unused = EventFd.signal(context.descriptor);
     }
 
     // --- the calls ------------------------------------------------------------------------------

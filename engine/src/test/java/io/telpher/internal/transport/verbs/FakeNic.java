@@ -11,7 +11,9 @@ import io.telpher.internal.memory.Raw;
 import io.telpher.internal.transport.verbs.FakeObjects.FakePort;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Iterator;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /// What carries out the requests of [FakeLibrary]: RDMA writes, with an immediate value or without,
@@ -93,6 +95,9 @@ final class FakeNic {
     private final ArrayDeque<Integer> failingStatuses = new ArrayDeque<>();
 
     private int failingOpcode;
+
+    /// Those whose completions are withheld.
+    private final List<FakeObjects.Qp> withholding = new ArrayList<>();
 
     /// Looks at what was posted, counted.
     private long pass;
@@ -203,6 +208,7 @@ final class FakeNic {
 
     /// A millisecond has passed. What was not used is lost, as on a wire.
     private void tick() {
+        withholding.removeIf(FakeNic.this::isOver);
         boolean any = false;
         for (FakePort port : verbs.ports.values()) {
             if (port.bytesEachTick > 0) {
@@ -213,6 +219,26 @@ final class FakeNic {
         if (any) {
             deliver();
         }
+    }
+
+    void withhold(FakeObjects.Qp qp) {
+        withholding.add(qp);
+    }
+
+    /// @return whether the completions of a queue pair were withheld long enough, and have come
+    private boolean isOver(FakeObjects.Qp qp) {
+        List<long[]> due = qp.withheld;
+        if (due == null || --qp.withheldFor > 0) {
+            return due == null;
+        }
+        qp.withheld = null;
+        if (verbs.byNumber(qp.number) == qp) {
+            for (long[] each : due) {
+                verbs.complete(
+                        qp, each[0], (int) each[1], (int) each[2], (int) each[3], (int) each[4]);
+            }
+        }
+        return true;
     }
 
     private void deliver(Work work, FakeObjects.Qp peer) {
@@ -353,6 +379,9 @@ final class FakeNic {
         FakeObjects.Qp qp = work.qp;
         qp.sends--;
         boolean failed = status != WorkCompletion.IBV_WC_SUCCESS;
+        if (WorkCompletion.isOfRequest(status)) {
+            verbs.announce(qp);
+        }
         if (failed || (work.flags & SendRequest.IBV_SEND_SIGNALED) != 0) {
             verbs.complete(qp, work.id, status, WorkCompletion.IBV_WC_RDMA_WRITE, 0, 0);
         }

@@ -142,6 +142,12 @@ final class FakeObjects {
 
         VerbsQueuePairs.@Nullable Receiving peer;
 
+        /// Completions that come later than the event that tells of them, or null.
+        @Nullable List<long[]> withheld;
+
+        /// For so many milliseconds.
+        int withheldFor;
+
         Qp(int number, long pd, long cq, VerbsQueuePairs.Capacity capacity) {
             this.number = number;
             this.pd = pd;

@@ -3,13 +3,11 @@ package io.telpher.internal.transport.verbs;
 import io.telpher.Endpoint;
 import io.telpher.EndpointOptions;
 import io.telpher.internal.ffi.linux.Descriptors;
-import io.telpher.internal.ffi.linux.EventFd;
 import io.telpher.internal.ffi.verbs.VerbsMemory;
 import io.telpher.internal.ffi.verbs.VerbsPorts;
 import io.telpher.internal.ffi.verbs.WorkCompletion;
 import io.telpher.internal.transport.verbs.FakeObjects.Channel;
 import io.telpher.internal.transport.verbs.FakeObjects.Context;
-import io.telpher.internal.transport.verbs.FakeObjects.Domain;
 import io.telpher.internal.transport.verbs.FakeObjects.FakePort;
 import io.telpher.internal.transport.verbs.FakeObjects.Qp;
 import io.telpher.spi.Availability;
@@ -73,6 +71,7 @@ public final class FakeVerbs extends FakeLibrary {
         longestRegion = 1L << 40;
         holding = false;
         lazy = false;
+        rumoured = 0;
         nic.forgetKept();
         nic.failNext(-1);
         addDevice(0);
@@ -220,7 +219,7 @@ public final class FakeVerbs extends FakeLibrary {
     }
 
     /// Tells of each queue pair of a device by which peers' memory is reached, that it is of no
-    // use.
+    /// use.
     void tellOfActive(String device, String text) {
         tellOfQueues(
                 text,
@@ -230,21 +229,30 @@ public final class FakeVerbs extends FakeLibrary {
                                 && qp.access == VerbsMemory.IBV_ACCESS_LOCAL_WRITE);
     }
 
-    private synchronized void tellOfQueues(String text, boolean completion, Predicate<Qp> which) {
-        handles.forEach(
-                (handle, object) -> {
-                    if (object instanceof Qp qp
-                            && which.test(qp)
-                            && handles.find(qp.pd) instanceof Domain domain
-                            && handles.find(domain.context()) instanceof Context context) {
-                        tell(context, new AsyncEvent(text, true, completion ? qp.cq : handle));
-                    }
-                });
+    /// Tells of each queue pair of a device that has requests under way by which peers' memory is
+    /// reached.
+    void tellOfBusy(String device, String text) {
+        tellOfQueues(
+                text,
+                false,
+                qp ->
+                        deviceOf(qp).equals(device)
+                                && qp.sends > 0
+                                && qp.access == VerbsMemory.IBV_ACCESS_LOCAL_WRITE);
     }
 
-    private static void tell(Context context, AsyncEvent event) {
-        context.events.addLast(event);
-        int unused = EventFd.signal(context.descriptor);
+    private synchronized void tellOfQueues(String text, boolean completion, Predicate<Qp> which) {
+        for (Qp qp : handles.all(Qp.class)) {
+            if (which.test(qp)) {
+                tellOf(qp, completion, text);
+            }
+        }
+    }
+
+    /// Lets devices tell of a queue pair when one of its requests is refused, so many milliseconds
+    /// before its completions come.
+    synchronized void spreadRumours(int milliseconds) {
+        rumoured = milliseconds;
     }
 
     /// Lets each queue pair of a device receive a message where a record is expected.

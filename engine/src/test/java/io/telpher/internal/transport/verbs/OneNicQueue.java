@@ -234,7 +234,7 @@ abstract class OneNicQueue {
                 device,
                 rail,
                 SETTINGS,
-                new QueuePair.Shape("a test", NicBatches.REQUESTS, 1, 128, access));
+                new QueuePair.Shape("a test", NicBatches.REQUESTS, 1, 128, access, true));
     }
 
     Offer offer(QueuePair of) {

@@ -239,6 +239,71 @@ class VerbsRecoveryTest {
         }
     }
 
+    /// The device tells that the queue pair is in error, and flushes what was under way without a
+    /// word of why: that costs a fresh queue pair, once, and then the link.
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void whatNoCompletionExplainsCostsAFreshQueuePair(boolean again) throws InterruptedException {
+        VERBS.removeDevice("fake1");
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
+            Regions regions = Regions.of(couple, BYTES).opened(couple);
+            regions.there().segment().fill((byte) 0);
+            long posts = VERBS.posts();
+            VERBS.holdOneSided(true);
+            Transfer write = regions.write(couple);
+            awaitPosts(posts);
+            posts = VERBS.posts();
+            VERBS.tellOfBusy("fake0", "queue error");
+            awaitPosts(posts); // over the fresh one
+            assertAllLanesLive(couple);
+            if (again) {
+                VERBS.tellOfBusy("fake0", "queue error again");
+                awaitLaneGone(couple);
+            }
+            VERBS.holdOneSided(false);
+            assertDone(write);
+            regions.assertSame();
+        } finally {
+            VERBS.holdOneSided(false);
+        }
+    }
+
+    /// Nothing completes behind the event at all.
+    @Test
+    void aLinkWhoseDeviceTellsAndNeverExplainsIsGivenUp() throws InterruptedException {
+        VERBS.removeDevice("fake1");
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
+            Regions regions = Regions.of(couple, BYTES).opened(couple);
+            regions.there().segment().fill((byte) 0);
+            VERBS.spreadRumours(1_000_000);
+            VERBS.failNextRequest(
+                    SendRequest.IBV_WR_RDMA_WRITE, WorkCompletion.IBV_WC_REM_ACCESS_ERR);
+            Transfer write = regions.write(couple);
+            awaitLaneGone(couple);
+            VERBS.spreadRumours(0);
+            assertDone(write);
+            regions.assertSame();
+            assertThat(couple.connection.explain())
+                    .contains("one-sided transfers: fake0/1 10.77.0.1: local work queue error");
+        }
+    }
+
+    private static void awaitPosts(long more) throws InterruptedException {
+        long end = System.nanoTime() + LIMIT.toNanos();
+        while (VERBS.posts() == more) {
+            assertThat(System.nanoTime()).isLessThan(end);
+            Thread.sleep(1);
+        }
+    }
+
+    private static void awaitLaneGone(Couple couple) throws InterruptedException {
+        long end = System.nanoTime() + LIMIT.toNanos();
+        while (couple.connection.metrics().lanes().stream().allMatch(lane -> lane.alive())) {
+            assertThat(System.nanoTime()).as(couple.connection.explain()).isLessThan(end);
+            Thread.sleep(1);
+        }
+    }
+
     /// A request that was not taken is not done because a later one is.
     @Test
     void whatFollowsARequestThatWasNotTakenProvesNothing() {

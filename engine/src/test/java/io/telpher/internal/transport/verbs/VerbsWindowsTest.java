@@ -29,7 +29,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /// One-sided transfers by the NIC, on the double: what they cost, and what goes wrong with them.
 @Timeout(120)
@@ -228,10 +228,17 @@ class VerbsWindowsTest {
         }
     }
 
-    /// The error of one request costs one transfer, whatever else is under way.
+    /// The error of one request costs one transfer, whatever else is under way, and whether or not
+    /// the device tells of the queue pair some milliseconds before.
     @ParameterizedTest
-    @ValueSource(ints = {SendRequest.IBV_WR_RDMA_WRITE, SendRequest.IBV_WR_RDMA_READ})
-    void anErrorCostsItsTransferOnly(int opcode) {
+    @CsvSource({
+        SendRequest.IBV_WR_RDMA_WRITE + ", 0",
+        SendRequest.IBV_WR_RDMA_READ + ", 0",
+        SendRequest.IBV_WR_RDMA_WRITE + ", 20",
+        SendRequest.IBV_WR_RDMA_READ + ", 20"
+    })
+    void anErrorCostsItsTransferOnly(int opcode, int rumoured) {
+        VERBS.spreadRumours(rumoured);
         try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
             boolean read = opcode == SendRequest.IBV_WR_RDMA_READ;
             Regions regions = Regions.of(couple, BYTES).opened(couple);
