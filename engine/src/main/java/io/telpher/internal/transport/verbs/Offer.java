@@ -96,10 +96,13 @@ record Offer(
     ///
     /// @throws TelpherException.ProtocolViolation when it makes no sense
     static Offer receive(Channel channel, Deadline deadline) {
+        return receive(channel, channel.receive(MAGIC.length, deadline), deadline);
+    }
+
+    private static Offer receive(Channel channel, byte[] magic, Deadline deadline) {
         ByteBuffer in =
-                ByteBuffer.wrap(channel.receive(BYTES, deadline)).order(ByteOrder.LITTLE_ENDIAN);
-        byte[] magic = new byte[MAGIC.length];
-        in.get(magic);
+                ByteBuffer.wrap(channel.receive(BYTES - MAGIC.length, deadline))
+                        .order(ByteOrder.LITTLE_ENDIAN);
         int version = in.getShort();
         int status = in.getShort();
         boolean oneSided = (in.getLong() & ONE_SIDED) != 0;
@@ -148,8 +151,14 @@ record Offer(
     }
 
     /// Waits for [#sendReady].
+    ///
+    /// @throws TelpherException.Unsupported when the other side refuses in its place
     static void awaitReady(Channel channel, Deadline deadline) {
         byte[] got = channel.receive(READY.length, deadline);
+        if (Arrays.equals(got, MAGIC)) {
+            throw new TelpherException.Unsupported(
+                    "the peer says: " + receive(channel, got, deadline).reason());
+        }
         check(channel, Arrays.equals(got, READY), "last word", Arrays.toString(got));
     }
 }

@@ -73,12 +73,13 @@ final class RingInput {
         return list;
     }
 
-    /// Posts all receive requests of a fresh queue pair: before the peer can send anything.
+    /// Posts receive requests to a queue pair that no lane has yet: all of them before the peer can
+    /// send anything.
     ///
     /// @return 0 or an errno
-    static int postAll(QueuePair queuePair) {
+    static int post(QueuePair queuePair, int count) {
         try (Arena arena = Arena.ofConfined()) {
-            return queuePair.postReceive(receives(arena, RingPair.RECEIVES));
+            return queuePair.postReceive(receives(arena, count));
         }
     }
 

@@ -21,7 +21,7 @@ final class RingPair implements AutoCloseable {
     static final int CREDITS = 32;
 
     /// A receive request for each record that the ring has room for; for messages of credit alone,
-    /// of which eight can be outstanding; and for those that are posted again late.
+    /// of which eight can be outstanding, and [#PROOFS]; and for those that are posted again late.
     static final int RECEIVES = Ring.RECORDS + 64;
 
     /// Inline: a frame's header and a little more.
@@ -36,6 +36,12 @@ final class RingPair implements AutoCloseable {
 
     /// Nanoseconds between two looks for the first acknowledgement.
     private static final long PATIENCE = 50_000;
+
+    /// Nanoseconds after which another message follows that has the same to show.
+    private static final long REPEAT = 150_000_000;
+
+    /// As many of those as there are at most: fewer than the peer's receive requests that are over.
+    private static final int PROOFS = 16;
 
     private final Device device;
     private final QueuePair queuePair;
@@ -65,7 +71,7 @@ final class RingPair implements AutoCloseable {
                             VerbsMemory.IBV_ACCESS_LOCAL_WRITE
                                     | VerbsMemory.IBV_ACCESS_REMOTE_WRITE);
             mirrorKeys = device.register(mirror.address(), Ring.BYTES, 0);
-            int error = RingInput.postAll(made);
+            int error = RingInput.post(made, RECEIVES);
             if (error != 0) {
                 throw Errno.failure(error, "ibv_post_recv", made.number());
             }
@@ -104,44 +110,66 @@ final class RingPair implements AutoCloseable {
         queuePair.connect(peer, QueuePair.NO_READS);
     }
 
-    /// Shows that packets of every size reach the peer, and answers this side: sends a message of
-    /// credit alone, whose bytes nobody looks at, and waits for its acknowledgement. Blocks.
+    /// Shows that packets of every size reach the peer, and answers this side: sends messages of
+    /// credit alone, whose bytes nobody looks at, until one of them is acknowledged. A device
+    /// repeats a packet that was lost when its time-out is over, which may be seconds, or as soon
+    /// as the peer's has seen a later one: so another message follows every now and then. Returns
+    /// when all are acknowledged, so that the lane meets none of their completions. Blocks.
     ///
-    /// @throws TelpherException.TimedOut when there is none
+    /// @throws TelpherException.TimedOut when there is no answer
     void prove(Offer peer, Deadline deadline) {
         try (Arena ours = Arena.ofConfined()) {
-            long sge = ours.allocate(Sge.BYTES, 8).address();
-            Provider.Registration keys = mirrorKeys;
-            Sge.set(sge, mirror.address(), Ring.PROOF, keys == null ? 0 : keys.lkey());
-            long request = ours.allocate(SendRequest.BYTES, 8).address();
-            SendRequest.set(
-                    request,
-                    0,
-                    SendRequest.IBV_WR_RDMA_WRITE_WITH_IMM,
-                    SendRequest.IBV_SEND_SIGNALED,
-                    sge,
-                    1);
-            SendRequest.remote(request, peer.ring(), peer.rkey());
-            SendRequest.immediate(request, Ring.creditOnly(0));
-            int error = queuePair.postSend(request);
-            if (error != 0) {
-                throw Errno.failure(error, "ibv_post_send", queuePair.number());
-            }
+            long request = proof(ours, peer);
             long wc = ours.allocate(WorkCompletion.BYTES, 8).address();
-            int n;
-            while ((n = queuePair.poll(1, wc)) == 0) {
-                if (deadline.passed()) {
-                    throw unproven(peer, "no answer in time");
+            long due = System.nanoTime();
+            int sent = 0;
+            int acknowledged = 0;
+            while (sent == 0 || acknowledged < sent) {
+                if (acknowledged == 0 && sent < PROOFS && System.nanoTime() - due >= 0) {
+                    check(queuePair.postSend(request), "ibv_post_send");
+                    sent++;
+                    due += REPEAT;
                 }
-                LockSupport.parkNanos(PATIENCE);
+                int n = queuePair.poll(1, wc);
+                check(Math.min(n, 0), "ibv_poll_cq");
+                if (n == 0) {
+                    if (deadline.passed()) {
+                        throw unproven(peer, "no answer in time");
+                    }
+                    LockSupport.parkNanos(PATIENCE);
+                } else if (WorkCompletion.status(wc) != WorkCompletion.IBV_WC_SUCCESS) {
+                    throw unproven(peer, WorkCompletion.text(WorkCompletion.status(wc)));
+                } else if ((WorkCompletion.opcode(wc) & WorkCompletion.IBV_WC_RECV) == 0) {
+                    acknowledged++;
+                } else {
+                    // The peer has proven its direction before.
+                    check(RingInput.post(queuePair, 1), "ibv_post_recv");
+                }
             }
-            if (n < 0) {
-                throw Errno.failure(n, "ibv_poll_cq", queuePair.number());
-            }
-            int status = WorkCompletion.status(wc);
-            if (status != WorkCompletion.IBV_WC_SUCCESS) {
-                throw unproven(peer, WorkCompletion.text(status));
-            }
+        }
+    }
+
+    /// A request for a message of credit alone, as long as a packet can be.
+    private long proof(Arena arena, Offer peer) {
+        long sge = arena.allocate(Sge.BYTES, 8).address();
+        Provider.Registration keys = mirrorKeys;
+        Sge.set(sge, mirror.address(), Ring.PROOF, keys == null ? 0 : keys.lkey());
+        long request = arena.allocate(SendRequest.BYTES, 8).address();
+        SendRequest.set(
+                request,
+                0,
+                SendRequest.IBV_WR_RDMA_WRITE_WITH_IMM,
+                SendRequest.IBV_SEND_SIGNALED,
+                sge,
+                1);
+        SendRequest.remote(request, peer.ring(), peer.rkey());
+        SendRequest.immediate(request, Ring.creditOnly(0));
+        return request;
+    }
+
+    private void check(int error, String call) {
+        if (error != 0) {
+            throw Errno.failure(error, call, queuePair.number());
         }
     }
 

@@ -13,7 +13,7 @@ import org.jspecify.annotations.Nullable;
 /// at most until the deadline; who fails leaves nothing behind, and the other side learns of it by
 /// an answer, or by the end of the stream, which the caller closes.
 final class Setup {
-    /// How long the peer's device may take to acknowledge the first packet: some microseconds, or
+    /// How long the peer's device may take to acknowledge the first packets: some microseconds, or
     /// lost ones are sent again. Other ways to the peer wait meanwhile.
     private static final Duration PROOF = Duration.ofSeconds(2);
 
@@ -70,7 +70,7 @@ final class Setup {
     }
 
     /// The side that was dialled. It can receive before it answers, and sends only when the other
-    /// one can.
+    /// one can: it has the other direction to prove then, whose way may be another one.
     Connected accept(Channel stream, Deadline deadline) {
         Offer offer = Offer.receive(stream, deadline);
         if (offer.status() != Offer.GOOD) {
@@ -94,21 +94,29 @@ final class Setup {
             rings.connect(offer);
             rings.offer(offer.gid(), oneSided).send(stream, deadline);
             Offer.awaitReady(stream, deadline);
+            rings.prove(offer, deadline.or(PROOF));
             Offer.sendReady(stream, deadline);
             done = true;
             return new Connected(rings, offer);
         } catch (TelpherException.NativeFailure | TelpherException.Unsupported e) {
-            try {
-                Offer.refusal(Offer.FAILED, here.rail() + ": " + e.getMessage())
-                        .send(stream, deadline);
-            } catch (TelpherException unheard) {
-                e.addSuppressed(unheard);
-            }
+            refuse(here.rail() + ": " + e.getMessage(), stream, deadline, e);
+            throw e;
+        } catch (TelpherException.TimedOut e) {
+            refuse(String.valueOf(e.getMessage()), stream, deadline, e); // it names the rail
             throw e;
         } finally {
             if (!done && rings != null) {
                 rings.close();
             }
+        }
+    }
+
+    private static void refuse(
+            String reason, Channel stream, Deadline deadline, TelpherException cause) {
+        try {
+            Offer.refusal(Offer.FAILED, reason).send(stream, deadline);
+        } catch (TelpherException unheard) {
+            cause.addSuppressed(unheard);
         }
     }
 

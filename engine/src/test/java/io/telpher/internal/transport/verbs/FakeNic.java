@@ -37,6 +37,9 @@ final class FakeNic {
         int bytes;
         int lkey;
 
+        /// On its way; see [FakePort#losesFirst].
+        boolean lost;
+
         /// What it carries itself, or what was sent.
         MemorySegment copy = MemorySegment.ofArray(new byte[256]);
 
@@ -141,6 +144,8 @@ final class FakeNic {
             }
         }
         FakePort port = verbs.portOf(qp);
+        work.lost = port != null && port.losesFirst && !qp.used;
+        qp.used = true;
         if (port != null && port.carried == 0 && !work.hasImmediate()) {
             port.ahead += work.bytes;
         }
@@ -171,12 +176,19 @@ final class FakeNic {
                     || (verbs.isHolding() && !work.hasImmediate())
                     || verbs.isSilent(qp)
                     || verbs.isSilent(peer)
+                    || isLost(work)
                     || hasToWait(work)) {
                 posted.addLast(work); // sent again and again: longer than a test lasts
             } else {
                 deliver(work, peer);
             }
         }
+    }
+
+    private boolean isLost(Work work) {
+        FakePort port = verbs.portOf(work.qp);
+        boolean last = posted.stream().noneMatch(other -> other.qp == work.qp);
+        return (work.lost && last) || (port != null && work.bytes > port.narrow);
     }
 
     private static boolean receives(FakeObjects.@Nullable Qp qp) {

@@ -21,6 +21,13 @@ final class FakeObjects {
         /// Nothing arrives, and nobody is told.
         boolean silent;
 
+        /// The first request of each queue pair is lost on its way, until it is sent again because
+        /// one that follows has arrived: the time-out of a queue pair is longer than a test lasts.
+        boolean losesFirst;
+
+        /// Nothing longer than that leaves it.
+        int narrow = Integer.MAX_VALUE;
+
         /// What it carries of one-sided transfers in a millisecond; 0 for no limit.
         long bytesEachTick;
 
@@ -130,6 +137,9 @@ final class FakeObjects {
         int receives;
         int state;
         int sends;
+
+        /// Something was posted to it.
+        boolean used;
 
         /// The last pass in which one of its requests had to wait, and those behind it with it.
         long waited;

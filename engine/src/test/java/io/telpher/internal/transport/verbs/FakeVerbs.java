@@ -86,6 +86,21 @@ public final class FakeVerbs extends FakeLibrary {
         ports.put("fake" + index, port);
     }
 
+    /// One more device, in a subnet of others.
+    ///
+    /// @return its port
+    synchronized FakePort addDevice(String name, VerbsPorts.Gid gid) {
+        FakePort port = new FakePort();
+        port.gids.add(gid);
+        ports.put(name, port);
+        return port;
+    }
+
+    /// The double with one of its devices: one host's.
+    static Provider only(String device) {
+        return Altered.provider(HERE, "devices", (usual, none) -> List.of(device));
+    }
+
     /// A GID that holds an IPv4 address.
     static VerbsPorts.Gid gid(int index, int type, int... ip) {
         byte[] gid = new byte[16];

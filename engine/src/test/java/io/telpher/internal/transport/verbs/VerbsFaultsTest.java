@@ -283,6 +283,35 @@ class VerbsFaultsTest {
         }
     }
 
+    /// The device repeats it when its time-out is over, and that is longer than the proof may take.
+    @Test
+    void aLostPacketFailsNoWay() {
+        VERBS.port("fake0").losesFirst = true;
+        VERBS.port("fake1").losesFirst = true;
+        try (Couple couple = new Couple(RINGS)) {
+            Write.start(couple, BYTES).assertDone();
+            assertThat(couple.connection.metrics().lanes())
+                    .hasSize(3)
+                    .allSatisfy(lane -> assertThat(lane.alive()).isTrue());
+        }
+    }
+
+    /// Packets of the port's MTU do not leave one side: its peer's do arrive.
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void eachDirectionIsProven(boolean initiator) {
+        VERBS.addDevice("fake2", FakeVerbs.gid(3, VerbsPorts.IBV_GID_TYPE_ROCE_V2, 10, 77, 0, 2));
+        try (Endpoint here = FakeVerbs.open(OPTIONS, FakeVerbs.only("fake0"));
+                Endpoint there = FakeVerbs.open(OPTIONS, FakeVerbs.only("fake2"))) {
+            VERBS.port(initiator ? "fake0" : "fake2").narrow = 1500;
+            assertThat(refusal(here, there))
+                    .hasMessageContaining(
+                            initiator
+                                    ? "fake0/1 10.77.0.1: the first packet to 10.77.0.2 came to"
+                                    : "the peer says: fake2/1 10.77.0.2: the first packet to");
+        }
+    }
+
     /// The port is down, and has another place in its table for its address when it comes back.
     @Test
     void aLaneComesBackWithItsPort() throws InterruptedException {
