@@ -131,6 +131,12 @@ public interface Lane extends AutoCloseable {
     ///     when nothing is owed
     long silence();
 
+    /// @return nanoseconds of [#silence] that mean nothing, since the link itself may take so long
+    ///     to send again what was lost; 0 where the engine is to judge
+    default long patience() {
+        return 0;
+    }
+
     /// @return the smoothed round-trip time as the system measures it, in nanoseconds; -1 where
     ///     nobody does
     default long roundTripNanos() {

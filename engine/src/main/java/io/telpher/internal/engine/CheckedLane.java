@@ -290,6 +290,11 @@ final class CheckedLane implements Lane {
     }
 
     @Override
+    public long patience() {
+        return lane.patience();
+    }
+
+    @Override
     public long roundTripNanos() {
         return lane.roundTripNanos();
     }

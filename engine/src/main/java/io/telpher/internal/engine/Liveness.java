@@ -6,7 +6,8 @@ import java.time.Duration;
 /// others go on, and all when nothing is acknowledged for the liveness time. Guarded by the
 /// connection's lock.
 final class Liveness {
-    /// A lane that confirmed nothing for so long, while another was heard, is given up.
+    /// A lane that confirmed nothing for so long, while another was heard, is given up; where its
+    /// link is slower to send again what was lost, after its [io.telpher.spi.Lane#patience].
     private static final long STALL = 1_000_000_000L;
 
     private final ConnectionCore connection;
@@ -42,17 +43,18 @@ final class Liveness {
                 s.heardAt = now;
             }
             long silence = s.lane.silence();
-            if (silence >= STALL && !s.stalled) {
+            long stall = Math.max(STALL, s.lane.patience());
+            if (silence >= stall && !s.stalled) {
                 s.stalls++;
             }
-            s.stalled = silence >= STALL;
+            s.stalled = silence >= stall;
             if (silence >= liveness - liveness / 3) { // it was heard at the last probe, or before
                 s.death =
                         "nothing was acknowledged for "
                                 + Failures.seconds(Duration.ofNanos(silence));
                 s.dead = true;
                 keeper.buryLater();
-            } else if (silence >= STALL) {
+            } else if (silence >= stall) {
                 suspicious = true;
                 if (heardElsewhere(s, now)) {
                     s.death =

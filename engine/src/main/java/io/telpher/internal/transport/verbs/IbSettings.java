@@ -1,6 +1,8 @@
 package io.telpher.internal.transport.verbs;
 
+import io.telpher.EndpointOptions;
 import io.telpher.internal.observe.Log;
+import java.time.Duration;
 import java.util.List;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
@@ -30,12 +32,31 @@ record IbSettings(
         int timeout,
         int retries,
         int queuePairs) {
+    /// NCCL's: 4.3 s.
+    private static final int LONGEST_TIMEOUT = 20;
+
+    private static final int SHORTEST_TIMEOUT = 10;
+
+    /// The unit of [#timeout].
+    private static final long TIMEOUT_NANOS = 4096;
+
+    /// As many time-outs as a device may let pass before it sends again what was lost.
+    private static final int LATE = 4;
+
+    /// Reads the environment, for an endpoint with the usual options.
+    ///
+    /// @param environment gives a variable's value, or null
+    static IbSettings of(Function<String, @Nullable String> environment) {
+        return of(environment, EndpointOptions.DEFAULTS.liveness());
+    }
+
     /// Reads the environment.
     ///
     /// @param environment gives a variable's value, or null
+    /// @param liveness how long the peer may acknowledge nothing before it is lost
     /// @throws IllegalArgumentException when a variable of Telpher's cannot be understood; of
     ///     NCCL's that is a warning
-    static IbSettings of(Function<String, @Nullable String> environment) {
+    static IbSettings of(Function<String, @Nullable String> environment, Duration liveness) {
         Reader in = new Reader(environment);
         String hca = in.text("HCA");
         boolean exclude = hca.startsWith("^");
@@ -51,9 +72,27 @@ record IbSettings(
                 Math.max(0, in.number("TC", -1, 255, 0)),
                 Math.max(0, in.number("SL", -1, 15, 0)),
                 in.number("PKEY", 0, 65_535, 0),
-                in.number("TIMEOUT", 1, 31, 20),
+                in.number("TIMEOUT", 1, 31, timeout(liveness)),
                 in.number("RETRY_CNT", 0, 7, 7),
                 in.number("QPS_PER_CONNECTION", 1, 128, 1));
+    }
+
+    /// The longest time-out of which a lane that acknowledges nothing has four before it is given
+    /// up, which is after two thirds of `liveness`: a lost packet is sent again by then, however
+    /// slow the device counts. Eight of them, as many as there are with seven retries, are longer
+    /// than that: an error of the queue pair does not come before.
+    private static int timeout(Duration liveness) {
+        long most = liveness.toNanos() / 3 * 2 / LATE;
+        int code = LONGEST_TIMEOUT;
+        while (code > SHORTEST_TIMEOUT && TIMEOUT_NANOS << code > most) {
+            code--;
+        }
+        return code;
+    }
+
+    /// @return nanoseconds after which most devices have sent again what was lost
+    long repeatNanos() {
+        return 2 * (TIMEOUT_NANOS << timeout);
     }
 
     /// Whether a port may be used.

@@ -26,8 +26,7 @@ final class QueuePair {
     /// @param renewed whether its user has it made anew when a request is refused, and so wants to
     ///     know which: what the device tells of the queue pair is no [#failure] then, but a
     ///     [#rumour]
-    record Shape(
-            String use, int sends, int receives, int inline, int access, boolean renewed) {}
+    record Shape(String use, int sends, int receives, int inline, int access, boolean renewed) {}
 
     /// What the device has told of the queue pair.
     ///
@@ -182,6 +181,11 @@ final class QueuePair {
         return psn;
     }
 
+    /// @return nanoseconds that its device takes to send again what was lost
+    long repeatNanos() {
+        return settings.repeatNanos();
+    }
+
     /// @return its 24-bit number, which may be another one's once this is closed
     int number() {
         return number;
@@ -252,8 +256,8 @@ final class QueuePair {
         int unused = EventFd.signal(alarm);
     }
 
-    /// The device tells that the queue pair, or its completion queue, is in error. Of the queue pair
-    /// some devices say so whenever a request is refused, before the completion that says which: so
+    /// The device tells that the queue pair, or its completion queue, is in error. Some devices tell
+    /// of the queue pair whenever a request is refused, before the completion that says which: so
     /// of one that is renewed this is a rumour at first. Completions follow, since everything that
     /// was posted ends in the error state. Under the device's monitor, which keeps it open.
     ///

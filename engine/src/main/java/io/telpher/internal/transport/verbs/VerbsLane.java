@@ -205,6 +205,11 @@ final class VerbsLane implements Lane {
     }
 
     @Override
+    public long patience() {
+        return queuePair.repeatNanos();
+    }
+
+    @Override
     public @Nullable String failure() {
         return queuePair.failure();
     }

@@ -37,6 +37,9 @@ public final class VerbsTransport implements Transport {
 
     @Override
     public TransportEndpoint open(EndpointContext context) {
-        return VerbsEndpoint.open(context, provider, IbSettings.of(Environment::getenv));
+        return VerbsEndpoint.open(
+                context,
+                provider,
+                IbSettings.of(Environment::getenv, context.options().liveness()));
     }
 }

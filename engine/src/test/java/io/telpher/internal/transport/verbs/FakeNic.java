@@ -187,8 +187,8 @@ final class FakeNic {
 
     private boolean isLost(Work work) {
         FakePort port = verbs.portOf(work.qp);
-        boolean last = posted.stream().noneMatch(other -> other.qp == work.qp);
-        return (work.lost && last) || (port != null && work.bytes > port.narrow);
+        return (work.lost && posted.stream().noneMatch(other -> other.qp == work.qp))
+                || (port != null && work.bytes > port.narrow);
     }
 
     private static boolean receives(FakeObjects.@Nullable Qp qp) {
@@ -220,7 +220,9 @@ final class FakeNic {
 
     /// A millisecond has passed. What was not used is lost, as on a wire.
     private void tick() {
-        withholding.removeIf(FakeNic.this::isOver);
+        if (!withholding.isEmpty()) {
+            withholding.removeIf(this::isOver);
+        }
         boolean any = false;
         for (FakePort port : verbs.ports.values()) {
             if (port.bytesEachTick > 0) {

@@ -3,6 +3,7 @@ package io.telpher.internal.transport.verbs;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import java.time.Duration;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
@@ -20,12 +21,26 @@ class IbSettingsTest {
     @Test
     void defaultsAreNearNccls() {
         IbSettings none = of();
-        assertThat(none.timeout()).isEqualTo(20);
+        assertThat(none.timeout()).isEqualTo(17);
         assertThat(none.retries()).isEqualTo(7);
         assertThat(none.gidIndex()).isEqualTo(-1);
         assertThat(none.queuePairs()).isEqualTo(1);
         assertThat(none.disabled()).isNull();
         assertThat(none.allows("mlx5_0", 2)).isTrue();
+    }
+
+    /// A lost packet is sent again before a lane is given up, and the last try is later than that.
+    @Test
+    void theTimeoutFollowsTheLiveness() {
+        for (int millis = 100; millis < 30_000; millis += 100) {
+            Duration liveness = Duration.ofMillis(millis);
+            long judged = liveness.toNanos() / 3 * 2;
+            long timeout = 4096L << IbSettings.of(name -> null, liveness).timeout();
+            assertThat(4 * timeout).as("%d ms", millis).isLessThanOrEqualTo(judged);
+            assertThat(8 * timeout).as("%d ms", millis).isGreaterThan(judged);
+        }
+        assertThat(IbSettings.of(name -> null, Duration.ofHours(1)).timeout()).isEqualTo(20);
+        assertThat(of("NCCL_IB_TIMEOUT", "14").repeatNanos()).isEqualTo(2 * 67_108_864L);
     }
 
     @Test
