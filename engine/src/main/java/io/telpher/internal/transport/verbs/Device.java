@@ -204,18 +204,33 @@ final class Device implements AutoCloseable {
         try {
             return provider.register(pd, address, bytes, access);
         } catch (TelpherException.NativeFailure e) {
-            if (e.errno() != Errno.ENOMEM && e.errno() != Errno.EAGAIN) {
-                throw e;
-            }
-            throw new TelpherException.NativeFailure(
-                    e.call(),
-                    e.errno(),
-                    e.arguments(),
-                    "%s for %d bytes on %s; RLIMIT_MEMLOCK is %s: raise it (ulimit -l unlimited,"
-                                    .formatted(
-                                            Errno.describe(e.errno()), bytes, name, lockedLimit())
-                            + " LimitMEMLOCK=infinity, --ulimit memlock=-1)");
+            throw explained(e, bytes + " bytes");
         }
+    }
+
+    /// What the kernel pins for the device counts against a limit: the memory that is registered,
+    /// and what the provider allocates for queues.
+    ///
+    /// @param what it was for
+    /// @return the failure with that limit and the remedy, where they may be the reason
+    TelpherException.NativeFailure explained(TelpherException.NativeFailure e, String what) {
+        if (e.errno() != Errno.ENOMEM && e.errno() != Errno.EAGAIN) {
+            return e;
+        }
+        TelpherException.NativeFailure explained =
+                new TelpherException.NativeFailure(
+                        e.call(),
+                        e.errno(),
+                        e.arguments(),
+                        "%s for %s on %s; RLIMIT_MEMLOCK is %s: raise it (ulimit -l unlimited,"
+                                        .formatted(
+                                                Errno.describe(e.errno()),
+                                                what,
+                                                name,
+                                                lockedLimit())
+                                + " LimitMEMLOCK=infinity, --ulimit memlock=-1)");
+        explained.addSuppressed(e);
+        return explained;
     }
 
     private static String lockedLimit() {

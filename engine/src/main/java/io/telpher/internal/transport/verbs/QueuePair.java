@@ -101,8 +101,15 @@ final class QueuePair {
                 throw Errno.failure(alarm, "eventfd");
             }
             channel = provider.createChannel(device.context());
-            cq = provider.createCq(device.context(), completions, channel);
-            create(shape);
+            try {
+                cq = provider.createCq(device.context(), completions, channel);
+                create(shape);
+            } catch (TelpherException.NativeFailure e) {
+                throw device.explained(
+                        e,
+                        "%s (%d send and %d receive requests)"
+                                .formatted(shape.use(), shape.sends(), shape.receives()));
+            }
             number = provider.number(qp);
             device.remember(this, qp, cq);
             provider.initialise(qp, rail.port(), settings.pkeyIndex(), shape.access());

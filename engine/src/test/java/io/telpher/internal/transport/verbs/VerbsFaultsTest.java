@@ -24,6 +24,7 @@ import io.telpher.internal.transport.verbs.FakeObjects.Region;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
@@ -255,6 +256,31 @@ class VerbsFaultsTest {
         VERBS.removeDevice("fake1");
         VERBS.failNext("ibv_reg_mr", Errno.ENOMEM);
         assertThat(attempt(RINGS)).contains("ibv_reg_mr", "RLIMIT_MEMLOCK is ", "ulimit -l");
+    }
+
+    /// The provider's buffers of queues are pinned, too. Without inline data nothing is tried again.
+    @Test
+    void refusedQueuesNameTheLimit() {
+        VERBS.removeDevice("fake1");
+        for (String method : List.of("createCq", "createQp")) {
+            String verb = "ibv_create_" + method.substring(6).toLowerCase(Locale.ROOT);
+            Provider refusing =
+                    Altered.provider(
+                            VERBS,
+                            method,
+                            (usual, arguments) -> {
+                                throw Errno.failure(Errno.ENOMEM, verb);
+                            });
+            try (Endpoint here = FakeVerbs.open(OPTIONS, refusing);
+                    Endpoint there = FakeVerbs.open(OPTIONS, VERBS)) {
+                assertThat(refusal(here, there))
+                        .hasMessageContaining(verb)
+                        .hasMessageContaining("ENOMEM")
+                        .hasMessageContaining("for a lane (1056 send and 1088 receive requests)")
+                        .hasMessageContaining("RLIMIT_MEMLOCK is ")
+                        .hasMessageContaining("ulimit -l");
+            }
+        }
     }
 
     @Test
