@@ -45,6 +45,9 @@ final class Device implements AutoCloseable {
 
     private @Nullable String failure;
 
+    /// What requests can carry by themselves, as far as is known. Anybody's.
+    private volatile int mostInline = Integer.MAX_VALUE;
+
     /// @throws TelpherException.NativeFailure when the device does not let itself be opened
     Device(Provider provider, EndpointContext endpoint, String name) {
         this.provider = provider;
@@ -84,6 +87,16 @@ final class Device implements AutoCloseable {
 
     VerbsDevices.Attributes attributes() {
         return attributes;
+    }
+
+    /// @return bytes that a request can carry by itself, as far as is known
+    int mostInline() {
+        return mostInline;
+    }
+
+    /// A queue pair could be made with so many and not with more.
+    void limitInline(int bytes) {
+        mostInline = bytes;
     }
 
     /// Keeps the device open until [#release].

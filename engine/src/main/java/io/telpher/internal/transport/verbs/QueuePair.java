@@ -45,6 +45,10 @@ final class QueuePair {
 
     private static final int NOT_READY_RETRIES = 1;
 
+    /// Bytes of inline data that are tried where a device has less than a shape wants: some have 96,
+    /// 101 or 48.
+    private static final int[] SMALLER = {96, 64, 48, 32};
+
     private static final SecureRandom RANDOM = new SecureRandom();
 
     private final Provider provider;
@@ -121,20 +125,39 @@ final class QueuePair {
         }
     }
 
-    /// With inline data where the device has so much. Which error says that it has not is the
-    /// provider's choice.
+    /// With as much inline data as the device has room for, which it does not tell otherwise. Which
+    /// error says that there is too little is the provider's choice.
     private void create(Shape shape) {
-        try {
-            qp = provider.createQp(device.pd(), cq, capacity(shape, shape.inline()));
-            inline = shape.inline();
-        } catch (TelpherException.NativeFailure e) {
+        TelpherException.NativeFailure first = null;
+        int most = Math.min(shape.inline(), device.mostInline());
+        for (int bytes = most; ; bytes = less(bytes)) {
             try {
-                qp = provider.createQp(device.pd(), cq, capacity(shape, 0));
-            } catch (TelpherException.NativeFailure again) {
-                again.addSuppressed(e);
-                throw again;
+                qp = provider.createQp(device.pd(), cq, capacity(shape, bytes));
+                inline = bytes;
+                if (bytes < most) {
+                    device.limitInline(bytes);
+                }
+                return;
+            } catch (TelpherException.NativeFailure e) {
+                if (bytes == 0) {
+                    if (first != null) {
+                        e.addSuppressed(first);
+                    }
+                    throw e;
+                }
+                first = first == null ? e : first;
             }
         }
+    }
+
+    /// @return how many bytes to try where so many are too many
+    private static int less(int inline) {
+        for (int bytes : SMALLER) {
+            if (bytes < inline) {
+                return bytes;
+            }
+        }
+        return 0;
     }
 
     private static VerbsQueuePairs.Capacity capacity(Shape shape, int inline) {

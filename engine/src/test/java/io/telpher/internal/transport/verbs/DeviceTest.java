@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.tuple;
 
 import io.telpher.TelpherException;
 import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
 import io.telpher.internal.transport.verbs.FakeObjects.Region;
 import io.telpher.spi.EndpointContext;
 import io.telpher.spi.Lane;
@@ -102,6 +103,36 @@ class DeviceTest {
         assertThat(rails(device, remarks)).isEmpty();
         assertThat(remarks).containsExactly("fake0: the endpoint was closed");
         late.close();
+    }
+
+    /// Which is found once for each device.
+    @Test
+    void requestsCarryAsMuchByThemselvesAsTheDeviceHasRoomFor() {
+        for (int[] each :
+                new int[][] {{256, 192, 0}, {101, 96, 1}, {96, 96, 1}, {48, 48, 3}, {0, 0, 5}}) {
+            VERBS.limitInline(each[0]);
+            List<Integer> refused = new ArrayList<>();
+            Provider counting =
+                    Altered.provider(
+                            VERBS,
+                            "createQp",
+                            (usual, arguments) -> {
+                                int inline = ((VerbsQueuePairs.Capacity) arguments[2]).inline();
+                                if (inline > each[0]) {
+                                    refused.add(inline);
+                                }
+                                return usual.answer();
+                            });
+            Device device = new Device(counting, endpoint, "fake0");
+            RingPair first = connect(device);
+            RingPair second = connect(device);
+            assertThat(first.queuePair().inline()).as("of %d", each[0]).isEqualTo(each[1]);
+            assertThat(second.queuePair().inline()).as("of %d", each[0]).isEqualTo(each[1]);
+            assertThat(refused).as("of %d", each[0]).hasSize(each[2]);
+            first.close();
+            second.close();
+            device.close();
+        }
     }
 
     /// The progress thread may have been on its way.

@@ -61,6 +61,9 @@ abstract class FakeLibrary implements Provider {
     /// tells of its queue pair; 0 for no event.
     int rumoured;
 
+    /// Bytes that a request can carry by itself.
+    int mostInline = 256;
+
     /// Bytes of one registration.
     long longestRegion = 1L << 40;
 
@@ -394,6 +397,9 @@ abstract class FakeLibrary implements Provider {
     @Override
     public synchronized long createQp(long pd, long cq, VerbsQueuePairs.Capacity capacity) {
         mayFail("ibv_create_qp");
+        if (capacity.inline() > mostInline) {
+            throw failure("ibv_create_qp", Errno.EINVAL);
+        }
         Qp qp = new Qp(byNumber.size(), pd, cq, capacity);
         byNumber.add(qp);
         return handles.add(qp);

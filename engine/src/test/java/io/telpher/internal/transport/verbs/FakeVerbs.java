@@ -69,6 +69,7 @@ public final class FakeVerbs extends FakeLibrary {
         called.clear();
         misuses.clear();
         longestRegion = 1L << 40;
+        mostInline = 256;
         holding = false;
         lazy = false;
         rumoured = 0;
@@ -288,6 +289,11 @@ public final class FakeVerbs extends FakeLibrary {
     /// Lets devices that are opened from now on register so many bytes at a time.
     synchronized void limitRegions(long bytes) {
         longestRegion = bytes;
+    }
+
+    /// Lets requests carry so many bytes by themselves, and no more.
+    synchronized void limitInline(int bytes) {
+        mostInline = bytes;
     }
 
     /// Lets the next requests of an opcode complete with errors.
