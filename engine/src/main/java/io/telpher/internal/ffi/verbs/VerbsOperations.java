@@ -12,7 +12,7 @@ import java.lang.invoke.MethodHandle;
 
 /// What is done for each transfer. The header has these as inline functions: they call what the
 /// provider has put into the context of the queue pair or completion queue, and so do these.
-/// Nothing here allocates, blocks, or throws for a failed call. Any thread.
+/// Nothing here allocates, waits for the network, or throws for a failed call. Any thread.
 public final class VerbsOperations {
     /// The context of a queue pair or completion queue is its first field.
     static final int QP_CONTEXT = 0;
@@ -33,12 +33,12 @@ public final class VerbsOperations {
     private static final MethodHandle POST =
             LINKER.downcallHandle(FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
 
-    /// `int (*poll_cq)(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)`. Short, and it calls
-    /// nothing: the thread need not change its state for it.
+    /// `int (*poll_cq)(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)`. Mostly it looks at a
+    /// word and returns. But providers take locks, call the kernel, and write to the standard error
+    /// when a request has failed, which waits where that is a pipe that nobody reads: so the thread
+    /// changes its state for it, since all others of the JVM would wait with it otherwise.
     private static final MethodHandle POLL =
-            LINKER.downcallHandle(
-                    FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG),
-                    Linker.Option.critical(false));
+            LINKER.downcallHandle(FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG));
 
     /// `int (*req_notify_cq)(struct ibv_cq *cq, int solicited_only)`
     private static final MethodHandle REQ_NOTIFY =
