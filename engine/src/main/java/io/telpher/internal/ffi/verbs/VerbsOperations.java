@@ -33,10 +33,10 @@ public final class VerbsOperations {
     private static final MethodHandle POST =
             LINKER.downcallHandle(FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
 
-    /// `int (*poll_cq)(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)`. Mostly it looks at a
-    /// word and returns. But providers take locks, call the kernel, and write to the standard error
-    /// when a request has failed, which waits where that is a pipe that nobody reads: so the thread
-    /// changes its state for it, since all others of the JVM would wait with it otherwise.
+    /// `int (*poll_cq)(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)`. Mostly it looks at
+    /// a word and returns. But providers take locks, call the kernel, and write to the standard
+    /// error when a request has failed, which waits where that is a pipe that nobody reads: so the
+    /// thread changes its state for it, since all others of the JVM would wait with it otherwise.
     private static final MethodHandle POLL =
             LINKER.downcallHandle(FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG));
 

@@ -133,6 +133,15 @@ final class Device implements AutoCloseable {
         byElement.values().removeIf(each -> each == queuePair);
     }
 
+    /// Whether one of its ports is among those to use, be it active or not.
+    boolean mayBeUsed(IbSettings settings) {
+        boolean any = false;
+        for (int number = 1; number <= attributes.ports(); number++) {
+            any |= settings.allows(name, number);
+        }
+        return any;
+    }
+
     /// Ports and GIDs as they are now.
     ///
     /// @param remarks gets a line for each port that is left out, such as one that cannot be asked

@@ -45,8 +45,8 @@ final class QueuePair {
 
     private static final int NOT_READY_RETRIES = 1;
 
-    /// Bytes of inline data that are tried where a device has less than a shape wants: some have 96,
-    /// 101 or 48.
+    /// Bytes of inline data that are tried where a device has less than a shape wants: some have
+    /// 96, 101 or 48.
     private static final int[] SMALLER = {96, 64, 48, 32};
 
     private static final SecureRandom RANDOM = new SecureRandom();
@@ -286,10 +286,10 @@ final class QueuePair {
         int unused = EventFd.signal(alarm);
     }
 
-    /// The device tells that the queue pair, or its completion queue, is in error. Some devices tell
-    /// of the queue pair whenever a request is refused, before the completion that says which: so
-    /// of one that is renewed this is a rumour at first. Completions follow, since everything that
-    /// was posted ends in the error state. Under the device's monitor, which keeps it open.
+    /// The device tells that the queue pair, or its completion queue, is in error. Some devices
+    /// tell of the queue pair whenever a request is refused, before the completion that says which:
+    /// so of one that is renewed this is a rumour at first. Completions follow, since everything
+    /// that was posted ends in the error state. Under the device's monitor, which keeps it open.
     ///
     /// @param element the handle of the queue pair or of the completion queue
     void told(long element, String reason) {

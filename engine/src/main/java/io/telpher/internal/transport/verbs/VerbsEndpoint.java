@@ -64,8 +64,10 @@ final class VerbsEndpoint implements TransportEndpoint {
             throw new TelpherException.Unsupported(
                     "no RDMA port can be used: " + String.join("; ", remarks));
         }
+        // One whose ports are all excluded carries nothing, ever; one whose ports are down may.
+        long used = devices.stream().filter(device -> device.mayBeUsed(settings)).count();
         for (Device device : devices) {
-            memory.put(device, new Registrations(device, context, devices.size() > 1));
+            memory.put(device, new Registrations(device, context, used > 1));
         }
         this.setup = new Setup(devices, settings, allowsWindows());
         this.tcp = new TcpTransport().open(new Streams());

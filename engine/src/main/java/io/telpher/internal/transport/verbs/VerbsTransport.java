@@ -5,6 +5,8 @@ import io.telpher.spi.Availability;
 import io.telpher.spi.EndpointContext;
 import io.telpher.spi.Transport;
 import io.telpher.spi.TransportEndpoint;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
 
 /// Lanes over RDMA, `verbs`: between hosts the first choice, where both have a port in one network.
 public final class VerbsTransport implements Transport {
@@ -13,6 +15,9 @@ public final class VerbsTransport implements Transport {
 
     /// The calls that endpoints make which are opened from now on; tests put a double here.
     static volatile Provider provider = new SystemProvider();
+
+    /// Gives a variable's value.
+    static volatile Function<String, @Nullable String> environment = Environment::getenv;
 
     /// For the service loader.
     public VerbsTransport() {}
@@ -29,7 +34,7 @@ public final class VerbsTransport implements Transport {
 
     @Override
     public Availability probe() {
-        String variable = IbSettings.of(Environment::getenv).disabled();
+        String variable = IbSettings.of(environment).disabled();
         return variable != null
                 ? new Availability.Missing("disabled by " + variable + "=1", "unset it")
                 : provider.availability();
@@ -38,8 +43,6 @@ public final class VerbsTransport implements Transport {
     @Override
     public TransportEndpoint open(EndpointContext context) {
         return VerbsEndpoint.open(
-                context,
-                provider,
-                IbSettings.of(Environment::getenv, context.options().liveness()));
+                context, provider, IbSettings.of(environment, context.options().liveness()));
     }
 }

@@ -13,8 +13,11 @@ import io.telpher.internal.transport.verbs.FakeObjects.Qp;
 import io.telpher.spi.Availability;
 import java.util.Collections;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.function.Function;
 import java.util.function.Predicate;
+import org.jspecify.annotations.Nullable;
 
 /// The double of libibverbs, and what tests do to it: every call can be made to fail once, each
 /// link to carry nothing, devices to tell what they tell of themselves.
@@ -45,6 +48,19 @@ public final class FakeVerbs extends FakeLibrary {
             return RdmaNode.open(options);
         }
         return open(options, REAL ? SYSTEM : HERE);
+    }
+
+    /// Opens an endpoint on the double, with variables.
+    static Endpoint open(EndpointOptions options, Provider provider, Map<String, String> settings) {
+        synchronized (HERE) {
+            Function<String, @Nullable String> before = VerbsTransport.environment;
+            VerbsTransport.environment = settings::get;
+            try {
+                return open(options, provider);
+            } finally {
+                VerbsTransport.environment = before;
+            }
+        }
     }
 
     /// Opens an endpoint on a provider.

@@ -33,6 +33,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -111,11 +112,22 @@ class VerbsFaultsTest {
         }
 
         Couple(EndpointOptions options, Provider near, Provider far) {
-            here = FakeVerbs.open(options, near);
+            this(() -> FakeVerbs.open(options, near), () -> FakeVerbs.open(options, far));
+        }
+
+        /// @param settings variables of both
+        Couple(Map<String, String> settings, Provider near, Provider far) {
+            this(
+                    () -> FakeVerbs.open(OPTIONS, near, settings),
+                    () -> FakeVerbs.open(OPTIONS, far, settings));
+        }
+
+        private Couple(Supplier<Endpoint> near, Supplier<Endpoint> far) {
+            here = near.get();
             boolean made = false;
             Endpoint other = null;
             try {
-                other = FakeVerbs.open(options, far);
+                other = far.get();
                 there = other;
                 Endpoint accepting = other;
                 CompletableFuture<Connection> incoming =
@@ -258,7 +270,8 @@ class VerbsFaultsTest {
         assertThat(attempt(RINGS)).contains("ibv_reg_mr", "RLIMIT_MEMLOCK is ", "ulimit -l");
     }
 
-    /// The provider's buffers of queues are pinned, too. Without inline data nothing is tried again.
+    /// The provider's buffers of queues are pinned, too. Without inline data nothing is tried
+    /// again.
     @Test
     void refusedQueuesNameTheLimit() {
         VERBS.removeDevice("fake1");

@@ -25,6 +25,7 @@ import java.lang.management.ManagementFactory;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.extension.ExtendWith;
@@ -161,6 +162,21 @@ class VerbsWindowsTest {
             assertThat(leastPosts).as("posts until the bytes are there").isEqualTo(1);
             assertThat(leastRequests).isEqualTo(1);
             assertThat(leastCalls).as("the post, and one poll").isEqualTo(2);
+        }
+    }
+
+    /// A device whose ports are all excluded is none beside which another one's writes have to be
+    /// proven.
+    @Test
+    void onlyADeviceThatMayBeUsedCostsARead() {
+        for (Map<String, String> settings :
+                List.of(Map.of("TELPHER_IB_HCA", "fake0"), Map.<String, String>of())) {
+            try (Couple couple = new Couple(settings, VERBS, VERBS)) {
+                Regions regions = Regions.of(couple, 8).opened(couple);
+                long reads = VERBS.reads();
+                assertByNic(regions.write(couple));
+                assertThat(VERBS.reads() > reads).as("%s", settings).isEqualTo(settings.isEmpty());
+            }
         }
     }
 
