@@ -27,6 +27,9 @@ public final class VerbsPorts {
     public static final int IBV_LINK_LAYER_INFINIBAND = 1;
     public static final int IBV_LINK_LAYER_ETHERNET = 2;
 
+    /// Flag of a port: packets must carry GIDs (a GRH), also within an InfiniBand subnet.
+    public static final int IBV_QPF_GRH_REQUIRED = 1;
+
     public static final int IBV_GID_TYPE_IB = 0;
     public static final int IBV_GID_TYPE_ROCE_V1 = 1;
     public static final int IBV_GID_TYPE_ROCE_V2 = 2;
@@ -43,7 +46,8 @@ public final class VerbsPorts {
     /// ```text
     /// ibv_port_attr: 0 state   4 max_mtu   8 active_mtu   12 gid_tbl_len   20 max_msg_sz
     ///   32 pkey_tbl_len (2)   34 lid (2)   36 sm_lid (2)   38 lmc (1)   40 sm_sl (1)
-    ///   43 active_width (1)   44 active_speed (1)   45 phys_state (1)   46 link_layer (1)   52 end
+    ///   43 active_width (1)   44 active_speed (1)   45 phys_state (1)   46 link_layer (1)
+    ///   47 flags (1)   52 end
     /// ibv_gid_entry: 0 gid (16)   16 gid_index   20 port_num   24 gid_type   28 ndev_ifindex
     ///   32 end
     /// ```
@@ -62,6 +66,7 @@ public final class VerbsPorts {
     static final int ATTR_ACTIVE_SPEED = 44;
     static final int ATTR_PHYS_STATE = 45;
     static final int ATTR_LINK_LAYER = 46;
+    static final int ATTR_FLAGS = 47;
 
     static final int GID_ENTRY_BYTES = 32;
     static final int GID_ENTRY_GID = 0;
@@ -110,6 +115,7 @@ public final class VerbsPorts {
     /// @param width code of the number of lanes: 1, 2, 4, 8 mean 1, 4, 8, 12 lanes, 16 means 2
     /// @param speed code of a lane's speed
     /// @param linkLayer one of `IBV_LINK_LAYER_`
+    /// @param flags `IBV_QPF_` bits; 0 with libraries that do not tell
     public record Attributes(
             int state,
             int maxMtu,
@@ -123,7 +129,8 @@ public final class VerbsPorts {
             int width,
             int speed,
             int physicalState,
-            int linkLayer) {}
+            int linkLayer,
+            int flags) {}
 
     /// An entry of a port's GID table.
     ///
@@ -161,7 +168,8 @@ public final class VerbsPorts {
                 attr.get(JAVA_BYTE, ATTR_ACTIVE_WIDTH) & 0xff,
                 attr.get(JAVA_BYTE, ATTR_ACTIVE_SPEED) & 0xff,
                 attr.get(JAVA_BYTE, ATTR_PHYS_STATE) & 0xff,
-                attr.get(JAVA_BYTE, ATTR_LINK_LAYER) & 0xff);
+                attr.get(JAVA_BYTE, ATTR_LINK_LAYER) & 0xff,
+                attr.get(JAVA_BYTE, ATTR_FLAGS) & 0xff);
     }
 
     /// One entry of the GID table; ENODATA where it is empty.

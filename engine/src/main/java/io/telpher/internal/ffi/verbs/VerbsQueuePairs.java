@@ -140,7 +140,8 @@ public final class VerbsQueuePairs {
     /// @param gidIndex of the own port
     /// @param gid of the peer's port, 16 bytes
     /// @param lid of the peer's port; 0 on RoCE
-    /// @param global whether packets carry GIDs: always on RoCE, between subnets on InfiniBand
+    /// @param global whether packets carry GIDs: always on RoCE; on InfiniBand between subnets, and
+    ///     where a port wants it
     /// @param hopLimit routers on the way, with GIDs
     /// @param trafficClass with GIDs: on RoCE the DSCP and ECN bits
     /// @param serviceLevel 0 to 7 on RoCE (the priority), to 15 on InfiniBand
@@ -252,7 +253,7 @@ public final class VerbsQueuePairs {
                 modify(pair, attr, mask),
                 pair,
                 "RTR",
-                "GID index " + path.gidIndex,
+                path.global ? "GID index " + path.gidIndex : "LID " + path.lid + " without a GRH",
                 "peer " + receiving.peer);
     }
 

@@ -213,7 +213,8 @@ final class Device implements AutoCloseable {
                             provider.prefix(gid),
                             port.lid(),
                             port.activeMtu(),
-                            Speeds.mbps(port.width(), port.speed())));
+                            Speeds.mbps(port.width(), port.speed()),
+                            (port.flags() & VerbsPorts.IBV_QPF_GRH_REQUIRED) != 0));
         }
     }
 

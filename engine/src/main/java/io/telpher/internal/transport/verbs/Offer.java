@@ -18,6 +18,7 @@ import java.util.Arrays;
 /// @param lid the sender's, 0 on Ethernet
 /// @param mtu of its port, as the library codes it
 /// @param ethernet its link layer
+/// @param global whether packets to it must carry GIDs, also within an InfiniBand subnet
 /// @param ring address of its ring
 /// @param rkey key of its ring
 /// @param oneSided whether it answers what is asked for one-sided transfers
@@ -32,6 +33,7 @@ record Offer(
         int lid,
         int mtu,
         boolean ethernet,
+        boolean global,
         long ring,
         int rkey,
         boolean oneSided,
@@ -51,16 +53,20 @@ record Offer(
     /// Bit of the capabilities.
     private static final long ONE_SIDED = 1;
 
+    /// Bit of the port's flags.
+    private static final short GLOBAL = 1;
+
     /// An answer that nothing comes of.
     static Offer refusal(int status, String reason) {
         byte[] none = new byte[Rail.GID_BYTES];
-        return new Offer(status, 0, 0, none, none, 0, 1, false, 0, 0, false, reason);
+        return new Offer(status, 0, 0, none, none, 0, 1, false, false, 0, 0, false, reason);
     }
 
     /// The same port with another queue pair.
     Offer with(int number, int packet) {
         return new Offer(
-                status, number, packet, gid, peerGid, lid, mtu, ethernet, 0, 0, oneSided, reason);
+                status, number, packet, gid, peerGid, lid, mtu, ethernet, global, 0, 0, oneSided,
+                reason);
     }
 
     void send(Channel channel, Deadline deadline) {
@@ -80,7 +86,7 @@ record Offer(
                         .putInt(lid)
                         .put((byte) mtu)
                         .put((byte) (ethernet ? 1 : 0))
-                        .putShort((short) 0)
+                        .putShort(global ? GLOBAL : 0)
                         .putLong(ring)
                         .putInt(rkey)
                         .putInt(Ring.BYTES)
@@ -114,7 +120,7 @@ record Offer(
         int lid = in.getInt();
         int mtu = in.get();
         boolean ethernet = in.get() == 1;
-        in.getShort();
+        boolean global = (in.getShort() & GLOBAL) != 0;
         long ring = in.getLong();
         int rkey = in.getInt();
         int ringBytes = in.getInt();
@@ -134,7 +140,8 @@ record Offer(
         check(channel, mtu >= 1 && mtu <= 5, "MTU", mtu);
         check(channel, ringBytes == Ring.BYTES, "ring size", ringBytes);
         return new Offer(
-                status, qpn, psn, gid, peerGid, lid, mtu, ethernet, ring, rkey, oneSided, reason);
+                status, qpn, psn, gid, peerGid, lid, mtu, ethernet, global, ring, rkey, oneSided,
+                reason);
     }
 
     private static void check(Channel channel, boolean good, String what, Object value) {

@@ -180,7 +180,7 @@ final class QueuePair {
                         rail.gidIndex(),
                         peer.gid(),
                         peer.lid(),
-                        rail.ethernet(),
+                        rail.ethernet() || rail.global() || peer.global(),
                         HOPS,
                         settings.trafficClass(),
                         settings.serviceLevel());

@@ -19,6 +19,8 @@ import java.util.Arrays;
 /// @param lid in its InfiniBand subnet, 0 on Ethernet
 /// @param mtu active MTU as the library codes it
 /// @param mbps speed in Mb/s, 0 when unknown
+/// @param global whether its packets must carry GIDs, as those of InfiniBand's virtual functions;
+///     known on its own host only
 @SuppressWarnings("ArrayRecordComponent") // equal by content, and nobody writes it
 record Rail(
         String device,
@@ -29,7 +31,8 @@ record Rail(
         int prefix,
         int lid,
         int mtu,
-        int mbps) {
+        int mbps,
+        boolean global) {
     static final int GID_BYTES = 16;
 
     private static final byte VERSION = 1;
@@ -131,7 +134,8 @@ record Rail(
                             prefix & 0xff,
                             lid,
                             mtu,
-                            mbps);
+                            mbps,
+                            false);
             int most = rail.inet4() ? 32 : 128;
             return (prefix & 0xff) <= most ? rail : rail.withoutPrefix();
         } catch (BufferUnderflowException e) {
@@ -141,7 +145,7 @@ record Rail(
     }
 
     private Rail withoutPrefix() {
-        return new Rail(device, port, ethernet, gid, gidIndex, -1, lid, mtu, mbps);
+        return new Rail(device, port, ethernet, gid, gidIndex, -1, lid, mtu, mbps, global);
     }
 
     /// @return a GID as the address that it is

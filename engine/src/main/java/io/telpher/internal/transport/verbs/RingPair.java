@@ -99,6 +99,7 @@ final class RingPair implements AutoCloseable {
                 rail.lid(),
                 rail.mtu(),
                 rail.ethernet(),
+                rail.global(),
                 ring.address(),
                 keys == null ? 0 : keys.rkey(),
                 oneSided,

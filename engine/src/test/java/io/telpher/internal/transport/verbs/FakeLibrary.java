@@ -37,6 +37,9 @@ abstract class FakeLibrary implements Provider {
     /// Events that may wait in a completion channel: whoever asks for another one takes them.
     private static final int MOST_EVENTS = 2;
 
+    /// Partitions of a port.
+    private static final int PKEYS = 4;
+
     final Map<String, FakePort> ports = new LinkedHashMap<>();
     final FakeHandles handles = new FakeHandles(this::misuse);
 
@@ -249,15 +252,16 @@ abstract class FakeLibrary implements Provider {
     @Override
     public synchronized VerbsPorts.Attributes port(long context, int number) {
         mayFail("ibv_query_port");
-        FakePort port = ports.get(handles.get(context, Context.class).device);
-        int state =
-                port != null && port.active ? VerbsPorts.IBV_PORT_ACTIVE : VerbsPorts.IBV_PORT_DOWN;
+        @Nullable FakePort port = ports.get(handles.get(context, Context.class).device);
+        port = port == null ? new FakePort() : port;
+        int state = port.active ? VerbsPorts.IBV_PORT_ACTIVE : VerbsPorts.IBV_PORT_DOWN;
         int link =
-                port == null || port.ethernet
+                port.ethernet
                         ? VerbsPorts.IBV_LINK_LAYER_ETHERNET
                         : VerbsPorts.IBV_LINK_LAYER_INFINIBAND;
+        int flags = port.global ? VerbsPorts.IBV_QPF_GRH_REQUIRED : 0;
         return new VerbsPorts.Attributes(
-                state, 5, 5, 16, 1, 1 << 30, link == 1 ? 7 : 0, 0, 0, 2, 32, 5, link);
+                state, 5, port.mtu, 16, PKEYS, 1 << 30, port.lid, 0, 0, 2, 32, 5, link, flags);
     }
 
     @Override
@@ -421,6 +425,10 @@ abstract class FakeLibrary implements Provider {
     @Override
     public synchronized void initialise(long qp, int port, int pkeyIndex, int access) {
         Qp pair = handles.get(qp, Qp.class);
+        pair.pkey = pkeyIndex;
+        if (pkeyIndex >= PKEYS) {
+            throw failure("ibv_modify_qp", Errno.EINVAL);
+        }
         move(pair, VerbsQueuePairs.IBV_QPS_RESET, VerbsQueuePairs.IBV_QPS_INIT);
         pair.access = access;
     }
@@ -437,6 +445,7 @@ abstract class FakeLibrary implements Provider {
         Qp pair = handles.get(qp, Qp.class);
         move(pair, VerbsQueuePairs.IBV_QPS_RTR, VerbsQueuePairs.IBV_QPS_RTS);
         pair.reads = sending.reads();
+        pair.sending = sending;
     }
 
     @Override

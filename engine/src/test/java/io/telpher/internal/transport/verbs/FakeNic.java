@@ -12,6 +12,7 @@ import io.telpher.internal.transport.verbs.FakeObjects.FakePort;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -173,6 +174,7 @@ final class FakeNic {
             if (qp.state == VerbsQueuePairs.IBV_QPS_ERR) {
                 finish(work, WorkCompletion.IBV_WC_WR_FLUSH_ERR);
             } else if (!receives(peer)
+                    || !isWay(qp, peer)
                     || (verbs.isHolding() && !work.hasImmediate())
                     || verbs.isSilent(qp)
                     || verbs.isSilent(peer)
@@ -189,6 +191,42 @@ final class FakeNic {
         FakePort port = verbs.portOf(work.qp);
         return (work.lost && posted.stream().noneMatch(other -> other.qp == work.qp))
                 || (port != null && work.bytes > port.narrow);
+    }
+
+    /// Whether packets of a queue pair are taken by another one: devices drop those that come from
+    /// elsewhere, have other numbers, or are too long.
+    private boolean isWay(FakeObjects.Qp from, FakeObjects.Qp to) {
+        VerbsQueuePairs.Receiving there = from.peer;
+        VerbsQueuePairs.Receiving back = to.peer;
+        FakePort source = verbs.portOf(from);
+        FakePort target = verbs.portOf(to);
+        if (there == null
+                || back == null
+                || from.sending == null
+                || source == null
+                || target == null) {
+            return false;
+        }
+        return back.peer() == from.number
+                && back.firstPacket() == from.sending.firstPacket()
+                && there.mtu() == back.mtu()
+                && there.mtu() <= Math.min(source.mtu, target.mtu)
+                && from.pkey == to.pkey
+                && source.ethernet == target.ethernet
+                && isAddress(there.path(), target)
+                && isAddress(back.path(), source);
+    }
+
+    private static boolean isAddress(VerbsQueuePairs.Path path, FakePort port) {
+        if (!path.global()) {
+            return !port.ethernet && !port.global && path.lid() == port.lid;
+        }
+        for (int i = 0; i < port.gids.size(); i++) {
+            if (Arrays.equals(port.gids.get(i).gid(), path.gid())) {
+                return port.ethernet || path.lid() == port.lid;
+            }
+        }
+        return false;
     }
 
     private static boolean receives(FakeObjects.@Nullable Qp qp) {

@@ -18,6 +18,15 @@ final class FakeObjects {
         boolean active = true;
         boolean ethernet = true;
 
+        /// Packets must carry GIDs.
+        boolean global;
+
+        /// As the library codes it.
+        int mtu = 5;
+
+        /// In its InfiniBand subnet.
+        int lid;
+
         /// Nothing arrives, and nobody is told.
         boolean silent;
 
@@ -151,6 +160,10 @@ final class FakeObjects {
         int reads;
 
         VerbsQueuePairs.@Nullable Receiving peer;
+        VerbsQueuePairs.@Nullable Sending sending;
+
+        /// Index of its partition.
+        int pkey;
 
         /// Completions that come later than the event that tells of them, or null.
         @Nullable List<long[]> withheld;

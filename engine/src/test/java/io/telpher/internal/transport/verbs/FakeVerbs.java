@@ -113,6 +113,21 @@ public final class FakeVerbs extends FakeLibrary {
         return port;
     }
 
+    /// One more device, on InfiniBand.
+    ///
+    /// @return its port
+    synchronized FakePort addInfiniBand(String name, int lid) {
+        byte[] gid = new byte[16];
+        gid[0] = (byte) 0xfe;
+        gid[1] = (byte) 0x80;
+        gid[15] = (byte) lid;
+        FakePort port =
+                addDevice(name, new VerbsPorts.Gid(1, 0, VerbsPorts.IBV_GID_TYPE_IB, 0, gid));
+        port.ethernet = false;
+        port.lid = lid;
+        return port;
+    }
+
     /// The double with one of its devices: one host's.
     static Provider only(String device) {
         return Altered.provider(HERE, "devices", (usual, none) -> List.of(device));
@@ -315,6 +330,11 @@ public final class FakeVerbs extends FakeLibrary {
     /// Lets the next requests of an opcode complete with errors.
     synchronized void failNextRequest(int opcode, int... statuses) {
         nic.failNext(opcode, statuses);
+    }
+
+    /// @return every queue pair that was connected and is there
+    synchronized List<Qp> connected() {
+        return handles.all(Qp.class).stream().filter(qp -> qp.sending != null).toList();
     }
 
     /// @return send requests that were posted

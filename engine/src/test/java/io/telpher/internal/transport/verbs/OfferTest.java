@@ -68,6 +68,7 @@ class OfferTest {
                 0,
                 5,
                 true,
+                true,
                 1L << 44,
                 -5,
                 true,

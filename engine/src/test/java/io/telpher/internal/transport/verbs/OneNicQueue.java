@@ -247,6 +247,7 @@ abstract class OneNicQueue {
                 rail.lid(),
                 rail.mtu(),
                 true,
+                false,
                 0,
                 0,
                 true,

@@ -12,11 +12,11 @@ import org.junit.jupiter.api.Test;
 
 class RailsTest {
     private static Rail rail(String device, String address, int prefix, int mbps) {
-        return new Rail(device, 1, true, gid(address), 3, prefix, 0, 5, mbps);
+        return new Rail(device, 1, true, gid(address), 3, prefix, 0, 5, mbps, false);
     }
 
     private static Rail infiniBand(String device, String gid, int lid) {
-        return new Rail(device, 1, false, gid(gid), 0, -1, lid, 5, 200_000);
+        return new Rail(device, 1, false, gid(gid), 0, -1, lid, 5, 200_000, false);
     }
 
     private static byte[] gid(String address) {

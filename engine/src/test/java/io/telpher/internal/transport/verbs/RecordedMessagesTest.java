@@ -37,6 +37,7 @@ class RecordedMessagesTest {
                         0,
                         5,
                         true,
+                        false,
                         0x7f00_0000_1000L,
                         9,
                         true,
