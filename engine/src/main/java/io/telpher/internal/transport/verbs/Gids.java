@@ -9,6 +9,9 @@ final class Gids {
     /// What a port lists of its addresses, at most.
     private static final int MOST = 8;
 
+    /// The last index that a queue pair's path can name.
+    static final int LAST = 255;
+
     private Gids() {}
 
     /// @param ethernet the port's link layer
@@ -16,7 +19,9 @@ final class Gids {
     /// @return best first
     static List<VerbsPorts.Gid> usable(List<VerbsPorts.Gid> gids, boolean ethernet, int index) {
         List<VerbsPorts.Gid> named =
-                gids.stream().filter(g -> index < 0 || g.index() == index).toList();
+                gids.stream()
+                        .filter(g -> index < 0 ? g.index() <= LAST : g.index() == index)
+                        .toList();
         return Gid.usable(named.stream().map(g -> known(g, ethernet)).toList()).stream()
                 .map(best -> entry(named, best.index()))
                 .limit(MOST)

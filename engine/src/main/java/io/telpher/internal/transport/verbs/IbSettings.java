@@ -68,7 +68,7 @@ record IbSettings(
                 rest.isEmpty() ? List.of() : List.of(rest.split("\\s*,\\s*")),
                 exact,
                 exclude,
-                in.number("GID_INDEX", -1, 65_535, -1),
+                in.number("GID_INDEX", -1, Gids.LAST, -1),
                 Math.max(0, in.number("TC", -1, 255, 0)),
                 Math.max(0, in.number("SL", -1, 15, 0)),
                 in.number("PKEY", 0, 65_535, 0),
@@ -135,7 +135,11 @@ record IbSettings(
                 return otherwise;
             }
             try {
-                int value = Integer.parseInt(text);
+                boolean hexadecimal = text.startsWith("0x") || text.startsWith("0X");
+                int value =
+                        hexadecimal
+                                ? Integer.parseInt(text.substring(2), 16)
+                                : Integer.parseInt(text);
                 if (value >= least && value <= most) {
                     return value;
                 }

@@ -19,6 +19,7 @@ import java.net.NetworkInterface;
 import java.net.SocketException;
 import java.net.UnknownHostException;
 import java.util.List;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /// The system's library.
@@ -32,18 +33,47 @@ final class SystemProvider implements Provider {
         if (Verbs.availability() instanceof Availability.Missing missing) {
             return missing;
         }
-        List<String> names = devices();
-        return names.isEmpty()
-                ? new Availability.Missing(
-                        "libibverbs sees no RDMA device",
-                        "load the driver of the NIC and install its provider (ibverbs-providers);"
-                                + " in a container pass /dev/infiniband")
-                : new Availability.Available(String.join(", ", names));
+        return availability(VerbsDevices.list());
+    }
+
+    /// Of a machine with these devices.
+    static Availability availability(List<VerbsDevices.Device> all) {
+        List<String> names = usable(all);
+        if (!names.isEmpty()) {
+            return new Availability.Available(String.join(", ", names));
+        }
+        if (all.isEmpty()) {
+            return new Availability.Missing(
+                    "libibverbs sees no RDMA device",
+                    "load the driver of the NIC and install its provider (ibverbs-providers);"
+                            + " in a container pass /dev/infiniband");
+        }
+        String seen =
+                all.stream()
+                        .map(d -> d.name() + " (" + transport(d.transportType()) + ")")
+                        .collect(Collectors.joining(", "));
+        return new Availability.Missing(
+                "libibverbs sees no device with queue pairs of type RC that two programs connect by"
+                        + " their numbers: "
+                        + seen,
+                "a NIC for InfiniBand or RoCE v2 is needed; without one other transports are used");
+    }
+
+    private static String transport(int type) {
+        return switch (type) {
+            case VerbsDevices.IBV_TRANSPORT_IWARP -> "iWARP";
+            case VerbsDevices.IBV_TRANSPORT_USNIC, VerbsDevices.IBV_TRANSPORT_USNIC_UDP -> "usNIC";
+            default -> "a transport of its own, such as EFA's";
+        };
     }
 
     @Override
     public List<String> devices() {
-        return VerbsDevices.list().stream()
+        return usable(VerbsDevices.list());
+    }
+
+    private static List<String> usable(List<VerbsDevices.Device> all) {
+        return all.stream()
                 .filter(d -> d.transportType() == VerbsDevices.IBV_TRANSPORT_IB)
                 .map(VerbsDevices.Device::name)
                 .toList();

@@ -73,6 +73,12 @@ class IbSettingsTest {
                 .hasMessage("TELPHER_IB_TC=many: write a whole number from -1 to 255");
         assertThatThrownBy(() -> of("TELPHER_IB_SL", "16"))
                 .hasMessage("TELPHER_IB_SL=16: write a whole number from -1 to 15");
+        assertThat(of("NCCL_IB_TC", "0x6a").trafficClass()).isEqualTo(106);
+        assertThat(of("TELPHER_IB_GID_INDEX", "255").gidIndex()).isEqualTo(255);
+        assertThatThrownBy(() -> of("TELPHER_IB_GID_INDEX", "256"))
+                .hasMessage("TELPHER_IB_GID_INDEX=256: write a whole number from -1 to 255");
+        assertThatThrownBy(() -> of("TELPHER_IB_TC", "0x100"))
+                .hasMessage("TELPHER_IB_TC=0x100: write a whole number from -1 to 255");
         assertThat(of("NCCL_IB_TC", "many").trafficClass()).isEqualTo(0);
     }
 }
