@@ -102,13 +102,14 @@ record Offer(
     ///
     /// @throws TelpherException.ProtocolViolation when it makes no sense
     static Offer receive(Channel channel, Deadline deadline) {
-        return receive(channel, channel.receive(MAGIC.length, deadline), deadline);
+        return read(channel.receive(BYTES, deadline), channel, deadline);
     }
 
-    private static Offer receive(Channel channel, byte[] magic, Deadline deadline) {
-        ByteBuffer in =
-                ByteBuffer.wrap(channel.receive(BYTES - MAGIC.length, deadline))
-                        .order(ByteOrder.LITTLE_ENDIAN);
+    /// @param bytes all but the reason
+    private static Offer read(byte[] bytes, Channel channel, Deadline deadline) {
+        ByteBuffer in = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
+        byte[] magic = new byte[MAGIC.length];
+        in.get(magic);
         int version = in.getShort();
         int status = in.getShort();
         boolean oneSided = (in.getLong() & ONE_SIDED) != 0;
@@ -163,8 +164,11 @@ record Offer(
     static void awaitReady(Channel channel, Deadline deadline) {
         byte[] got = channel.receive(READY.length, deadline);
         if (Arrays.equals(got, MAGIC)) {
+            byte[] all = Arrays.copyOf(got, BYTES);
+            byte[] rest = channel.receive(BYTES - got.length, deadline);
+            System.arraycopy(rest, 0, all, got.length, rest.length);
             throw new TelpherException.Unsupported(
-                    "the peer says: " + receive(channel, got, deadline).reason());
+                    "the peer says: " + read(all, channel, deadline).reason());
         }
         check(channel, Arrays.equals(got, READY), "last word", Arrays.toString(got));
     }

@@ -111,6 +111,10 @@ class OfferTest {
                 assertThat(e).hasMessage("the tape ended"); // a longer reason than there is
             }
         }
+        byte[] refusal = bytes(Offer.refusal(Offer.FAILED, "no way back"));
+        assertThatThrownBy(() -> Offer.awaitReady(new Tape().rewind(refusal), DEADLINE))
+                .isInstanceOf(TelpherException.Unsupported.class)
+                .hasMessage("the peer says: no way back");
         assertThatThrownBy(() -> Offer.awaitReady(new Tape().rewind(new byte[4]), DEADLINE))
                 .isInstanceOf(TelpherException.ProtocolViolation.class);
     }
