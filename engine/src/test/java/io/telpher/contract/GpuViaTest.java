@@ -10,9 +10,11 @@ import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import io.telpher.internal.ffi.cuda.FakeGpu;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -31,6 +33,20 @@ class GpuViaTest extends OnFakeGpu {
 
     /// Goes by kernel, where there is one.
     private static final int SMALL = 100_000;
+
+    private static final String KERNEL_LIMIT = "telpher.cuda.kernel.via.bytes";
+
+    /// Engines carry what is long here, as where kernels are forbidden: they have buffers between.
+    @BeforeAll
+    static void limitKernels() {
+        System.setProperty(KERNEL_LIMIT, "" + LARGE / 2);
+    }
+
+    private static List<String> jvmArguments() {
+        List<String> arguments = new ArrayList<>(FakeGpu.jvmArguments());
+        arguments.add("-D" + KERNEL_LIMIT + "=" + LARGE / 2);
+        return arguments;
+    }
 
     /// The path is named: neither endpoint uses the GPUs in between.
     private static Couple couple() {
@@ -113,7 +129,7 @@ class GpuViaTest extends OnFakeGpu {
     /// Nobody has asked for a third GPU: none gets a context.
     @Test
     void withoutItsNameNoOtherGpuIsUsed() {
-        try (PeerProcess process = PeerProcess.start(FakeGpu.jvmArguments(), APART)) {
+        try (PeerProcess process = PeerProcess.start(jvmArguments(), APART)) {
             List<String> found =
                     process.run(
                             unused -> {
@@ -155,9 +171,7 @@ class GpuViaTest extends OnFakeGpu {
         Participant here = new Participant();
         try (here;
                 Peer there =
-                        inOneProcess
-                                ? new LocalPeer()
-                                : PeerProcess.start(FakeGpu.jvmArguments(), APART)) {
+                        inOneProcess ? new LocalPeer() : PeerProcess.start(jvmArguments(), APART)) {
             here.open(options -> options.withTransports(List.of("shm")).withPaths(ours));
             there.tell(
                     self ->
@@ -240,7 +254,7 @@ class GpuViaTest extends OnFakeGpu {
     /// Nobody knows whether a GPU that is lost still writes.
     @Test
     void theFarSideOfALostGpuIsNotKnown() {
-        try (PeerProcess process = PeerProcess.start(FakeGpu.jvmArguments(), Map.of())) {
+        try (PeerProcess process = PeerProcess.start(jvmArguments(), Map.of())) {
             String found =
                     process.run(
                             unused -> {
@@ -335,7 +349,7 @@ class GpuViaTest extends OnFakeGpu {
     /// @return the path before, the path afterwards, the explanation, and how the transfer ended
     ///     that met the faults
     private static List<String> elsewhere(Map<String, String> variables, String faults) {
-        try (PeerProcess process = PeerProcess.start(FakeGpu.jvmArguments(), variables)) {
+        try (PeerProcess process = PeerProcess.start(jvmArguments(), variables)) {
             return process.run(
                     unused -> {
                         try (Couple couple = couple()) {
