@@ -111,3 +111,13 @@ def test_a_thread_that_starts_while_they_are_listed_is_kept_too():
     """
     done = subprocess.run([sys.executable, "-c", script], env=environment(), stderr=subprocess.PIPE, text=True, timeout=DEADLINE)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_peers_defaults_and_its_better_settings_are_told_apart(capsys):
+    from telpher.bench.__main__ import report
+
+    row = {"path": "mapped", "op": "write", "bytes": 8, "depth": 1, "system": "nixl", "client": "python", "settings": "x", "us_p99": 3.0, "GBps": 1.0}
+    report([{**row, "tool": "default", "us_p50": 20.0}, {**row, "tool": "tuned", "us_p50": 10.0}])
+    lines = capsys.readouterr().out.splitlines()
+    assert any("default" in line and "20.000" in line for line in lines), lines
+    assert any("tuned" in line and "10.000" in line for line in lines), lines

@@ -97,11 +97,13 @@ def report(rows: List[Row]) -> None:
     """A table of medians over the rounds."""
     groups: Dict[Tuple[Any, ...], List[Row]] = {}
     for row in rows:
-        key = (row["path"], row["op"], row["bytes"], row["depth"], row["system"], row["client"], row["settings"].split(",")[0])
+        style = row["settings"].split(",")[0] if row["client"] == "python" else ""
+        kind = style if row["system"] == "telpher" else row["tool"]  # a peer's defaults, and its better settings
+        key = (row["path"], row["op"], row["bytes"], row["depth"], row["system"], row["client"], kind)
         groups.setdefault(key, []).append(row)
     print("%-9s %-6s %10s %5s  %-26s %10s %10s %9s" % ("path", "op", "bytes", "depth", "system", "us p50", "us p99", "GB/s"))
-    for (path, op, nbytes, depth, system, client, style), found in sorted(groups.items(), key=lambda item: item[0][:4]):
-        name = "%s %s %s" % (system, client, style if client == "python" and system == "telpher" else "")
+    for (path, op, nbytes, depth, system, client, kind), found in sorted(groups.items(), key=lambda item: item[0][:4]):
+        name = "%s %s %s" % (system, client, kind)
         figures = [middle([row.get(each) or float("nan") for row in found]) for each in ("us_p50", "us_p99", "GBps")]
         print("%-9s %-6s %10d %5d  %-26s %10.3f %10.3f %9.3f" % (path, op, nbytes, depth, name.strip(), *figures))
 
@@ -148,4 +150,5 @@ def main(arguments: List[str]) -> int:
     return 1 if failed or any(row.get("wrong") for row in rows) else 0
 
 
-sys.exit(main(sys.argv[1:]))
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
