@@ -27,7 +27,7 @@ public final class RouteLookup {
     static final int RTN_UNICAST = 1;
 
     /// ```text
-    /// rtmsg:    0 family (1)   1 dst_len (1)   2 src_len (1)   ...   7 type (1)   ...   12 end
+    /// rtmsg:   0 family (1)   1 dst_len (1)   2 src_len (1)   7 type (1)   8 flags (4)   12 end
     /// ```
     static final int RTMSG_BYTES = 12;
 
@@ -35,6 +35,10 @@ public final class RouteLookup {
     static final int RTMSG_DST_LEN = 1;
     static final int RTMSG_SRC_LEN = 2;
     static final int RTMSG_TYPE = 7;
+    static final int RTMSG_FLAGS = 8;
+
+    /// Answer with the entry of the table that was found, so that there has to be one.
+    static final int RTM_F_FIB_MATCH = 0x2000;
 
     /// ```text
     /// rtnexthop: 0 len (2), attributes included   ...   4 interface   8 attributes
@@ -55,24 +59,52 @@ public final class RouteLookup {
     public record Sized(InetAddress target, int prefix, int nic, int mtu) {}
 
     /// @param source an address of this machine, which the packets are from
+    /// @param target of the same family
     /// @return the index of the interface by which packets leave, or minus errno
-    public static int interfaceTo(Inet4Address source, Inet4Address target) {
+    public static int interfaceTo(InetAddress source, InetAddress target) {
         try (Arena arena = Arena.ofConfined()) {
-            Netlink.Request request =
-                    new Netlink.Request(arena, RTM_GETROUTE, 0, RTMSG_BYTES)
-                            .set(RTMSG_FAMILY, Sockets.AF_INET)
-                            .set(RTMSG_DST_LEN, Integer.SIZE)
-                            .set(RTMSG_SRC_LEN, Integer.SIZE)
-                            .attribute(RTA_DST, target.getAddress())
-                            .attribute(RTA_SRC, source.getAddress());
-            Netlink.Answer answer = Netlink.ask(arena, Netlink.NETLINK_ROUTE, request);
-            if (answer.error() < 0) {
-                return answer.error();
-            }
-            MemorySegment route = answer.messages().getFirst();
-            int index = Netlink.number(Netlink.attributes(route, RTMSG_BYTES).get(RTA_OIF));
-            return index > 0 ? index : -Errno.ENETUNREACH;
+            return interfaceOf(arena, request(arena, source, target));
         }
+    }
+
+    /// Whether a table has a route by an interface, the on-link ones included. For packets that are
+    /// bound to an interface, as those of a RoCE port are, the kernel takes every address to be
+    /// on-link where no table knows it: here that is no route.
+    ///
+    /// @param nic the index of the interface
+    /// @param source an address that it has
+    /// @param target of the same family
+    public static boolean leads(int nic, InetAddress source, InetAddress target) {
+        try (Arena arena = Arena.ofConfined()) {
+            byte[] index = new byte[Integer.BYTES];
+            MemorySegment.ofArray(index).set(JAVA_INT.withByteAlignment(1), 0, nic);
+            Netlink.Request request =
+                    request(arena, source, target)
+                            .set(RTMSG_FLAGS + 1, RTM_F_FIB_MATCH >> 8)
+                            .attribute(RTA_OIF, index);
+            return interfaceOf(arena, request) == nic;
+        }
+    }
+
+    private static Netlink.Request request(Arena arena, InetAddress source, InetAddress target) {
+        boolean inet4 = target instanceof Inet4Address;
+        int bits = inet4 ? Integer.SIZE : 2 * Long.SIZE;
+        return new Netlink.Request(arena, RTM_GETROUTE, 0, RTMSG_BYTES)
+                .set(RTMSG_FAMILY, inet4 ? Sockets.AF_INET : Sockets.AF_INET6)
+                .set(RTMSG_DST_LEN, bits)
+                .set(RTMSG_SRC_LEN, bits)
+                .attribute(RTA_DST, target.getAddress())
+                .attribute(RTA_SRC, source.getAddress());
+    }
+
+    private static int interfaceOf(Arena arena, Netlink.Request request) {
+        Netlink.Answer answer = Netlink.ask(arena, Netlink.NETLINK_ROUTE, request);
+        if (answer.error() < 0) {
+            return answer.error();
+        }
+        MemorySegment route = answer.messages().getFirst();
+        int index = Netlink.number(Netlink.attributes(route, RTMSG_BYTES).get(RTA_OIF));
+        return index > 0 ? index : -Errno.ENETUNREACH;
     }
 
     /// @return the unicast routes of all tables and both families that have a size of their own

@@ -56,6 +56,14 @@ interface Provider {
     /// interface has it; -1 when unknown.
     int prefix(VerbsPorts.Gid gid);
 
+    /// Whether the kernel has a route from a RoCE address of this machine to one of another
+    /// network, by the interface that has the first: it would send the packets of a queue pair
+    /// that way. Does not say that they arrive.
+    ///
+    /// @param local a GID that holds an address
+    /// @param remote another one, of the same family
+    boolean routes(byte[] local, byte[] remote);
+
     /// `ibv_alloc_pd`
     long allocatePd(long context);
 

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.function.BiPredicate;
 
 /// Decides which rails of two endpoints carry lanes. Pure: depends on its arguments only.
 final class Rails {
@@ -32,11 +33,14 @@ final class Rails {
     record Plan(List<Pair> pairs, List<Unreachable> unreachable) {}
 
     /// Pairs rails: those in one subnet, one to one, in the order in which they are listed, so that
-    /// each port of either side is used and none twice as much as others; where nothing shares an
-    /// Ethernet subnet, those that may be routed.
-    static Plan plan(List<Rail> local, List<Rail> remote) {
+    /// each port of either side is used and none twice as much as others. Then ports that are in no
+    /// pair so, where the network may lead from one to the other: a host may have a port in a
+    /// subnet with everybody, and others each in a subnet of its own.
+    ///
+    /// @param routed whether packets of a rail here find a way to one in another subnet; asked for
+    ///     such rails only
+    static Plan plan(List<Rail> local, List<Rail> remote, BiPredicate<Rail, Rail> routed) {
         List<Pair> pairs = new ArrayList<>();
-        Set<String> ports = new HashSet<>();
         Set<Rail> met = new HashSet<>();
         for (Rail r : remote) {
             if (!met.add(r)) {
@@ -49,11 +53,11 @@ final class Rails {
             Rail first = here.getFirst();
             List<Rail> there = remote.stream().filter(x -> sameLink(first, x)).toList();
             met.addAll(there);
-            meet(here, there, ports, pairs);
+            meet(here, there, (l, x) -> true, pairs);
         }
-        if (pairs.isEmpty()) {
-            meet(routed(local), routed(remote), ports, pairs);
-        }
+        List<Rail> here = unpaired(local, pairs.stream().map(Pair::local).toList());
+        List<Rail> there = unpaired(remote, pairs.stream().map(Pair::remote).toList());
+        meet(here, there, routed, pairs);
         List<Unreachable> unreachable = new ArrayList<>();
         for (Rail r : remote) {
             if (pairs.stream().noneMatch(p -> samePort(p.remote(), r))) {
@@ -64,14 +68,30 @@ final class Rails {
         return new Plan(List.copyOf(pairs), List.copyOf(unreachable));
     }
 
+    /// Each rail here meets one there, or each there one here, whichever are more: the i-th the
+    /// i-th, or the next that it can reach and that has met fewer than others.
     private static void meet(
-            List<Rail> here, List<Rail> there, Set<String> ports, List<Pair> pairs) {
+            List<Rail> here, List<Rail> there, BiPredicate<Rail, Rail> reaches, List<Pair> pairs) {
         int most = here.isEmpty() || there.isEmpty() ? 0 : Math.max(here.size(), there.size());
+        int[] uses = new int[there.size()];
         for (int i = 0; i < most; i++) {
-            Pair pair = new Pair(here.get(i % here.size()), there.get(i % there.size()));
+            Rail from = here.get(i % here.size());
+            int best = -1;
+            for (int k = 0; k < there.size(); k++) {
+                int at = (i + k) % there.size();
+                if ((best < 0 || uses[at] < uses[best]) && reaches.test(from, there.get(at))) {
+                    best = at;
+                }
+            }
+            if (best < 0) {
+                continue;
+            }
+            uses[best]++;
+            Rail to = there.get(best);
             // Several addresses of two ports are one way.
-            if (ports.add(pair.local().portText() + " " + pair.remote().portText())) {
-                pairs.add(pair);
+            if (pairs.stream()
+                    .noneMatch(p -> samePort(p.local(), from) && samePort(p.remote(), to))) {
+                pairs.add(new Pair(from, to));
             }
         }
     }
@@ -85,8 +105,20 @@ final class Rails {
                 : local.sameSubnetPrefix(remote);
     }
 
-    private static List<Rail> routed(List<Rail> rails) {
-        return rails.stream().filter(r -> r.ethernet() && !r.linkLocal() && r.inet4()).toList();
+    /// @return of each port that is not among those in pairs the best address that others may be
+    ///     routed to
+    private static List<Rail> unpaired(List<Rail> rails, List<Rail> paired) {
+        List<Rail> all = new ArrayList<>();
+        for (Rail r : rails) {
+            if (r.ethernet()
+                    && !r.linkLocal()
+                    && r.inet4()
+                    && paired.stream().noneMatch(p -> samePort(p, r))
+                    && all.stream().noneMatch(p -> samePort(p, r))) {
+                all.add(r);
+            }
+        }
+        return all;
     }
 
     private static boolean samePort(Rail a, Rail b) {
@@ -107,6 +139,7 @@ final class Rails {
             return "another InfiniBand subnet: RDMA does not reach it from "
                     + local.stream().filter(l -> !l.ethernet()).map(Rail::toString).toList();
         }
-        return "no port here shares its subnet (/" + remote.prefix() + ")";
+        return "no port here shares its subnet (/%d), or has a route to it and is in no other pair"
+                .formatted(remote.prefix());
     }
 }

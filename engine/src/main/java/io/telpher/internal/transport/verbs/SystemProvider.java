@@ -2,6 +2,7 @@ package io.telpher.internal.transport.verbs;
 
 import io.telpher.internal.ffi.linux.Descriptors;
 import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.ffi.linux.RouteLookup;
 import io.telpher.internal.ffi.verbs.Verbs;
 import io.telpher.internal.ffi.verbs.VerbsCompletions;
 import io.telpher.internal.ffi.verbs.VerbsDevices;
@@ -128,6 +129,19 @@ final class SystemProvider implements Provider {
             Log.debug("no prefix of GID " + gid.index(), e);
         }
         return -1;
+    }
+
+    @Override
+    public boolean routes(byte[] local, byte[] remote) {
+        try {
+            InetAddress source = InetAddress.getByAddress(local);
+            NetworkInterface nic = NetworkInterface.getByInetAddress(source);
+            return nic == null // another network namespace's: the handshake will tell
+                    || RouteLookup.leads(nic.getIndex(), source, InetAddress.getByAddress(remote));
+        } catch (SocketException | UnknownHostException e) {
+            Log.debug("no route from " + Rail.text(local), e);
+            return true;
+        }
     }
 
     @Override

@@ -38,6 +38,7 @@ final class VerbsEndpoint implements TransportEndpoint {
     private record Target(Rails.Pair pair, List<Route> streams) {}
 
     private final EndpointContext context;
+    private final Provider provider;
     private final IbSettings settings;
     private final List<Device> devices;
     private final TransportEndpoint tcp;
@@ -53,11 +54,13 @@ final class VerbsEndpoint implements TransportEndpoint {
 
     private VerbsEndpoint(
             EndpointContext context,
+            Provider provider,
             IbSettings settings,
             List<Device> devices,
             List<Rail> rails,
             List<String> remarks) {
         this.context = context;
+        this.provider = provider;
         this.settings = settings;
         this.devices = devices;
         if (rails.isEmpty()) {
@@ -103,7 +106,8 @@ final class VerbsEndpoint implements TransportEndpoint {
                     remarks.add(name + ": " + e.getMessage());
                 }
             }
-            return new VerbsEndpoint(context, settings, List.copyOf(devices), rails, remarks);
+            return new VerbsEndpoint(
+                    context, provider, settings, List.copyOf(devices), rails, remarks);
         } catch (Throwable e) {
             var unused = Release.after(e, () -> Release.all(devices, Device::close));
             throw e;
@@ -140,7 +144,7 @@ final class VerbsEndpoint implements TransportEndpoint {
                 streams.add(route);
             }
         }
-        Rails.Plan plan = Rails.plan(local, remote);
+        Rails.Plan plan = Rails.plan(local, remote, this::routed);
         int lanes = context.options().lanes();
         for (Rails.Pair pair : plan.pairs()) {
             routes.add(
@@ -160,6 +164,10 @@ final class VerbsEndpoint implements TransportEndpoint {
             routes.add(rejected("verbs", remark));
         }
         return List.copyOf(routes);
+    }
+
+    private boolean routed(Rail from, Rail to) {
+        return provider.routes(from.gid(), to.gid());
     }
 
     private static Route rejected(String text, String why) {

@@ -132,6 +132,7 @@ class AbiTest {
                     Map.entry("Netlink.ATTRIBUTE_LEN", "offsetof(struct rtattr, rta_len)"),
                     Map.entry("Netlink.ATTRIBUTE_TYPE", "offsetof(struct rtattr, rta_type)"),
                     Map.entry("RouteLookup.RTMSG_TYPE", "offsetof(struct rtmsg, rtm_type)"),
+                    Map.entry("RouteLookup.RTMSG_FLAGS", "offsetof(struct rtmsg, rtm_flags)"),
                     Map.entry("RouteLookup.NEXTHOP_BYTES", "sizeof(struct rtnexthop)"),
                     Map.entry("RouteLookup.NEXTHOP_LEN", "offsetof(struct rtnexthop, rtnh_len)"),
                     Map.entry(

@@ -20,4 +20,16 @@ class RouteLookupTest {
         Inet4Address stranger = Inet4Address.ofLiteral("192.0.2.77");
         assertThat(RouteLookup.interfaceTo(stranger, LOOPBACK)).isNegative();
     }
+
+    /// Without a route the kernel takes any address to be on the link of the interface that packets
+    /// are bound to.
+    @Test
+    void noTableHasARouteByLoopbackToWhatIsNotThere() throws Exception {
+        int loopback = NetworkInterface.getByInetAddress(LOOPBACK).getIndex();
+        Inet4Address mine = Inet4Address.ofLiteral("127.0.0.5");
+        Inet4Address others = Inet4Address.ofLiteral("192.0.2.77");
+        assertThat(RouteLookup.leads(loopback, LOOPBACK, mine)).isTrue();
+        assertThat(RouteLookup.leads(loopback, LOOPBACK, others)).isFalse();
+        assertThat(RouteLookup.leads(loopback + 1000, LOOPBACK, mine)).isFalse();
+    }
 }

@@ -6,8 +6,10 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.telpher.internal.ffi.verbs.VerbsPorts;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.function.BiPredicate;
 import org.junit.jupiter.api.Test;
 
 class RailsTest {
@@ -36,7 +38,12 @@ class RailsTest {
     }
 
     private static List<String> pairs(List<Rail> local, List<Rail> remote) {
-        return Rails.plan(local, remote).pairs().stream()
+        return pairs(local, remote, (l, r) -> true);
+    }
+
+    private static List<String> pairs(
+            List<Rail> local, List<Rail> remote, BiPredicate<Rail, Rail> routed) {
+        return Rails.plan(local, remote, routed).pairs().stream()
                 .map(p -> p.local().device() + "-" + p.remote().device())
                 .toList();
     }
@@ -83,6 +90,63 @@ class RailsTest {
                 .isEmpty();
     }
 
+    /// As GPU hosts are: storage in one subnet, and each port for computing in its own.
+    @Test
+    void portsBesideASharedSubnetAreRouted() {
+        List<Rail> local = new ArrayList<>(List.of(rail("a0", "10.0.0.1", 24, 0)));
+        List<Rail> remote = new ArrayList<>(List.of(rail("b0", "10.0.0.2", 24, 0)));
+        for (int i = 1; i <= 8; i++) {
+            local.add(rail("a" + i, "172.16." + i + ".0", 31, 0));
+            remote.add(rail("b" + i, "172.17." + i + ".0", 31, 0));
+        }
+        assertThat(pairs(local, remote))
+                .containsExactly(
+                        "a0-b0", "a1-b1", "a2-b2", "a3-b3", "a4-b4", "a5-b5", "a6-b6", "a7-b7",
+                        "a8-b8");
+        assertThat(pairs(local, remote.subList(0, 4)))
+                .as("the others take turns")
+                .containsExactly(
+                        "a0-b0", "a1-b1", "a2-b2", "a3-b3", "a4-b1", "a5-b2", "a6-b3", "a7-b1",
+                        "a8-b2");
+        assertThat(pairs(local.subList(0, 1), remote)).containsExactly("a0-b0");
+        assertThat(pairs(local, remote, (l, r) -> l.device().charAt(1) % 2 == 1))
+                .containsExactly("a0-b0", "a1-b1", "a3-b3", "a5-b5", "a7-b7");
+    }
+
+    @Test
+    void ethernetIsRoutedBesideInfiniBand() {
+        assertThat(
+                        pairs(
+                                List.of(
+                                        infiniBand("a0", "fe80:0:0:1::1", 7),
+                                        rail("a1", "10.0.0.1", 24, 0)),
+                                List.of(
+                                        infiniBand("b0", "fe80:0:0:1::2", 8),
+                                        rail("b1", "10.1.0.1", 24, 0))))
+                .containsExactly("a0-b0", "a1-b1");
+    }
+
+    /// Three hosts, a cable and a subnet for each two: each has a port that leads to the third.
+    @Test
+    void aMeshOfCablesAsksForNoWayThatTheKernelHasNot() {
+        List<Rail> local = List.of(rail("ab", "10.9.1.1", 24, 0), rail("ac", "10.9.2.1", 24, 0));
+        List<Rail> remote = List.of(rail("ba", "10.9.1.2", 24, 0), rail("bc", "10.9.3.2", 24, 0));
+        List<String> asked = new ArrayList<>();
+        assertThat(
+                        pairs(
+                                local,
+                                remote,
+                                (l, r) -> {
+                                    asked.add(l.device() + "-" + r.device());
+                                    return false;
+                                }))
+                .containsExactly("ab-ba");
+        assertThat(asked).containsExactly("ac-bc");
+        assertThat(Rails.plan(local, remote, (l, r) -> false).unreachable())
+                .singleElement()
+                .satisfies(u -> assertThat(u.why()).contains("route"));
+    }
+
     @Test
     void infiniBandGoesBySubnetPrefix() {
         List<Rail> local = List.of(infiniBand("a0", "fe80:0:0:1::1", 7));
@@ -92,7 +156,8 @@ class RailsTest {
                         List.of(
                                 infiniBand("b0", "fe80:0:0:1::2", 8),
                                 infiniBand("b1", "fe80:0:0:2::2", 9),
-                                rail("b2", "10.0.0.2", 24, 0)));
+                                rail("b2", "10.0.0.2", 24, 0)),
+                        (l, r) -> true);
         assertThat(plan.pairs()).hasSize(1);
         assertThat(plan.unreachable())
                 .extracting(u -> u.rail().device() + ": " + u.why())
