@@ -37,8 +37,8 @@ final class Rails {
     /// pair so, where the network may lead from one to the other: a host may have a port in a
     /// subnet with everybody, and others each in a subnet of its own.
     ///
-    /// @param routed whether packets of a rail here find a way to one in another subnet; asked for
-    ///     such rails only
+    /// @param routed whether packets of a rail here find a way to one in another subnet, of the
+    ///     same family; asked for such rails only
     static Plan plan(List<Rail> local, List<Rail> remote, BiPredicate<Rail, Rail> routed) {
         List<Pair> pairs = new ArrayList<>();
         Set<Rail> met = new HashSet<>();
@@ -55,9 +55,11 @@ final class Rails {
             met.addAll(there);
             meet(here, there, (l, x) -> true, pairs);
         }
-        List<Rail> here = unpaired(local, pairs.stream().map(Pair::local).toList());
-        List<Rail> there = unpaired(remote, pairs.stream().map(Pair::remote).toList());
-        meet(here, there, routed, pairs);
+        for (boolean inet4 : new boolean[] {true, false}) {
+            List<Rail> here = unpaired(inet4, local, pairs.stream().map(Pair::local).toList());
+            List<Rail> there = unpaired(inet4, remote, pairs.stream().map(Pair::remote).toList());
+            meet(here, there, routed, pairs);
+        }
         List<Unreachable> unreachable = new ArrayList<>();
         for (Rail r : remote) {
             if (pairs.stream().noneMatch(p -> samePort(p.remote(), r))) {
@@ -105,14 +107,14 @@ final class Rails {
                 : local.sameSubnetPrefix(remote);
     }
 
-    /// @return of each port that is not among those in pairs the best address that others may be
-    ///     routed to
-    private static List<Rail> unpaired(List<Rail> rails, List<Rail> paired) {
+    /// @return of each port that is not among those in pairs the best address of a family that
+    ///     others may be routed to
+    private static List<Rail> unpaired(boolean inet4, List<Rail> rails, List<Rail> paired) {
         List<Rail> all = new ArrayList<>();
         for (Rail r : rails) {
             if (r.ethernet()
                     && !r.linkLocal()
-                    && r.inet4()
+                    && r.inet4() == inet4
                     && paired.stream().noneMatch(p -> samePort(p, r))
                     && all.stream().noneMatch(p -> samePort(p, r))) {
                 all.add(r);

@@ -78,7 +78,7 @@ class RailsTest {
     }
 
     @Test
-    void withoutASharedSubnetIpv4IsRouted() {
+    void withoutASharedSubnetPortsAreRouted() {
         List<Rail> local = List.of(rail("a0", "10.0.0.1", 24, 0), rail("a1", "10.0.1.1", 24, 0));
         List<Rail> remote = List.of(rail("b0", "10.1.0.1", 24, 0), rail("b1", "10.1.1.1", 24, 0));
         assertThat(pairs(local, remote)).containsExactly("a0-b0", "a1-b1");
@@ -111,6 +111,28 @@ class RailsTest {
         assertThat(pairs(local.subList(0, 1), remote)).containsExactly("a0-b0");
         assertThat(pairs(local, remote, (l, r) -> l.device().charAt(1) % 2 == 1))
                 .containsExactly("a0-b0", "a1-b1", "a3-b3", "a5-b5", "a7-b7");
+    }
+
+    @Test
+    void addressesAreRoutedWithinAFamily() {
+        Rail global = rail("a0", "2001:db8:1::1", 64, 0);
+        Rail ula = rail("a1", "fd00:1::1", 128, 0);
+        Rail four = rail("a2", "10.0.0.1", 32, 0);
+        Rail globalThere = rail("b0", "2001:db8:2::1", 64, 0);
+        Rail ulaThere = rail("b1", "fd00:2::1", 128, 0);
+        Rail fourThere = rail("b2", "10.1.0.1", 32, 0);
+        assertThat(pairs(List.of(global, ula), List.of(globalThere, ulaThere)))
+                .containsExactly("a0-b0", "a1-b1");
+        assertThat(pairs(List.of(ula), List.of(fourThere))).as("no common family").isEmpty();
+        assertThat(pairs(List.of(global, ula, four), List.of(fourThere, globalThere, ulaThere)))
+                .containsExactly("a2-b2", "a0-b0", "a1-b1");
+        Rail both = rail("a0", "10.0.0.1", 24, 0);
+        assertThat(pairs(List.of(both, global), List.of(globalThere, fourThere)))
+                .as("a port that has met another is in no second pair")
+                .containsExactly("a0-b2");
+        assertThat(pairs(List.of(both, global), List.of(globalThere)))
+                .as("of a port's addresses the one of the peer's family")
+                .containsExactly("a0-b0");
     }
 
     @Test
