@@ -13,8 +13,10 @@ import io.telpher.spi.Route;
 import io.telpher.spi.TransportEndpoint;
 import io.telpher.spi.Windows;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Queue;
+import java.util.Set;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import org.jspecify.annotations.Nullable;
 
@@ -66,11 +68,15 @@ final class Connector {
             List<String> failures) {
         Queue<Dialler.Dialled> dialled = new ConcurrentLinkedQueue<>();
         List<Transports.Opened> left = new ArrayList<>(endpoint.transports().inUse());
+        Deadline half = new Deadline(deadline.clock(), deadline.nanos() - deadline.left() / 2);
+        Set<String> tried = new HashSet<>(); // of a transport that is asked again
         while (!left.isEmpty()) {
             Transports.Opened opened = left.removeFirst();
             TransportEndpoint by = opened.endpoint();
             List<Route> routes = new ArrayList<>();
-            for (Route route : by.routes(peer.peer())) {
+            List<Route> told = new ArrayList<>(by.routes(peer.peer()));
+            told.removeIf(route -> tried.contains(route.text()));
+            for (Route route : told) {
                 if (route.rejected() == null) {
                     routes.add(route);
                 } else {
@@ -101,7 +107,12 @@ final class Connector {
             if (mine.forsaken && !deadline.passed()) {
                 mine.forsaken = false;
                 left = new ArrayList<>(endpoint.transports().inUse());
+            } else if (!routes.isEmpty() && !half.passed()) {
+                left.addFirst(opened); // it may know others now; the rest needs time, too
+                told.forEach(route -> tried.add(route.text()));
+                continue;
             }
+            tried.clear();
         }
         failures.addAll(endpoint.transports().unavailable());
         Events.connectFailed(endpoint, name(peer), failures);

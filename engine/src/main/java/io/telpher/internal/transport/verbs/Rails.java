@@ -1,6 +1,7 @@
 package io.telpher.internal.transport.verbs;
 
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -26,9 +27,20 @@ final class Rails {
     /// @param why for people
     record Unreachable(Rail rail, String why) {}
 
+    /// What is known of ways beyond the addresses of their rails.
+    interface Known {
+        /// Whether packets of a rail here find a way to one in another subnet, of the same family.
+        boolean routed(Rail from, Rail to);
+
+        /// Whether nothing has arrived when this pair was tried.
+        default boolean vain(Pair pair) {
+            return false;
+        }
+    }
+
     /// What was decided.
     ///
-    /// @param pairs best first: the fastest
+    /// @param pairs best first: the fastest, those tried in vain last
     /// @param unreachable rails of the peer that are in no pair
     record Plan(List<Pair> pairs, List<Unreachable> unreachable) {}
 
@@ -37,9 +49,9 @@ final class Rails {
     /// pair so, where the network may lead from one to the other: a host may have a port in a
     /// subnet with everybody, and others each in a subnet of its own.
     ///
-    /// @param routed whether packets of a rail here find a way to one in another subnet, of the
-    ///     same family; asked for such rails only
-    static Plan plan(List<Rail> local, List<Rail> remote, BiPredicate<Rail, Rail> routed) {
+    /// What was tried in vain is not tried again before the ports' other combinations: ports may
+    /// seem to be in one subnet, and each be cabled to one of the others.
+    static Plan plan(List<Rail> local, List<Rail> remote, Known known) {
         List<Pair> pairs = new ArrayList<>();
         Set<Rail> met = new HashSet<>();
         for (Rail r : remote) {
@@ -53,12 +65,12 @@ final class Rails {
             Rail first = here.getFirst();
             List<Rail> there = remote.stream().filter(x -> sameLink(first, x)).toList();
             met.addAll(there);
-            meet(here, there, (l, x) -> true, pairs);
+            meet(here, there, (l, x) -> true, known, pairs);
         }
         for (boolean inet4 : new boolean[] {true, false}) {
             List<Rail> here = unpaired(inet4, local, pairs.stream().map(Pair::local).toList());
             List<Rail> there = unpaired(inet4, remote, pairs.stream().map(Pair::remote).toList());
-            meet(here, there, routed, pairs);
+            meet(here, there, known::routed, known, pairs);
         }
         List<Unreachable> unreachable = new ArrayList<>();
         for (Rail r : remote) {
@@ -66,23 +78,33 @@ final class Rails {
                 unreachable.add(new Unreachable(r, whyNot(r, local)));
             }
         }
-        pairs.sort((a, b) -> Integer.compare(speed(b), speed(a))); // stable
+        pairs.sort( // stable
+                Comparator.comparing(known::vain)
+                        .thenComparing(Comparator.comparingInt(Rails::speed).reversed()));
         return new Plan(List.copyOf(pairs), List.copyOf(unreachable));
     }
 
     /// Each rail here meets one there, or each there one here, whichever are more: the i-th the
-    /// i-th, or the next that it can reach and that has met fewer than others.
+    /// i-th, or the next that it can reach, that has met fewer than others, and that it has not
+    /// tried in vain.
     private static void meet(
-            List<Rail> here, List<Rail> there, BiPredicate<Rail, Rail> reaches, List<Pair> pairs) {
+            List<Rail> here,
+            List<Rail> there,
+            BiPredicate<Rail, Rail> reaches,
+            Known known,
+            List<Pair> pairs) {
         int most = here.isEmpty() || there.isEmpty() ? 0 : Math.max(here.size(), there.size());
         int[] uses = new int[there.size()];
         for (int i = 0; i < most; i++) {
             Rail from = here.get(i % here.size());
             int best = -1;
+            int least = Integer.MAX_VALUE;
             for (int k = 0; k < there.size(); k++) {
                 int at = (i + k) % there.size();
-                if ((best < 0 || uses[at] < uses[best]) && reaches.test(from, there.get(at))) {
+                int cost = 2 * uses[at] + (known.vain(new Pair(from, there.get(at))) ? 1 : 0);
+                if (cost < least && reaches.test(from, there.get(at))) {
                     best = at;
+                    least = cost;
                 }
             }
             if (best < 0) {

@@ -38,7 +38,7 @@ final class VerbsEndpoint implements TransportEndpoint {
     private record Target(Rails.Pair pair, List<Route> streams) {}
 
     private final EndpointContext context;
-    private final Provider provider;
+    private final Ways ways;
     private final IbSettings settings;
     private final List<Device> devices;
     private final TransportEndpoint tcp;
@@ -60,7 +60,7 @@ final class VerbsEndpoint implements TransportEndpoint {
             List<Rail> rails,
             List<String> remarks) {
         this.context = context;
-        this.provider = provider;
+        this.ways = new Ways(provider);
         this.settings = settings;
         this.devices = devices;
         if (rails.isEmpty()) {
@@ -144,7 +144,7 @@ final class VerbsEndpoint implements TransportEndpoint {
                 streams.add(route);
             }
         }
-        Rails.Plan plan = Rails.plan(local, remote, this::routed);
+        Rails.Plan plan = Rails.plan(local, remote, ways);
         int lanes = context.options().lanes();
         for (Rails.Pair pair : plan.pairs()) {
             routes.add(
@@ -164,10 +164,6 @@ final class VerbsEndpoint implements TransportEndpoint {
             routes.add(rejected("verbs", remark));
         }
         return List.copyOf(routes);
-    }
-
-    private boolean routed(Rail from, Rail to) {
-        return provider.routes(from.gid(), to.gid());
     }
 
     private static Route rejected(String text, String why) {
@@ -209,7 +205,7 @@ final class VerbsEndpoint implements TransportEndpoint {
         try {
             connected =
                     pair != null
-                            ? setup.initiate(channel, pair, deadline)
+                            ? initiate(channel, pair, deadline)
                             : setup.accept(channel, deadline);
             control = tcp.link(stream, role, peer, deadline).lane();
         } finally {
@@ -221,6 +217,17 @@ final class VerbsEndpoint implements TransportEndpoint {
             }
         }
         return link(connected.rings(), connected.peer(), new ControlStream(control));
+    }
+
+    private Setup.Connected initiate(Channel channel, Rails.Pair pair, Deadline deadline) {
+        try {
+            Setup.Connected connected = setup.initiate(channel, pair, deadline);
+            ways.worked(pair);
+            return connected;
+        } catch (TelpherException.TimedOut | TelpherException.NativeFailure e) {
+            ways.failed(pair);
+            throw e;
+        }
     }
 
     private Link link(RingPair rings, Offer peer, ControlStream control) {

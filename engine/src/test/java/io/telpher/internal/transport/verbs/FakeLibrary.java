@@ -94,6 +94,10 @@ abstract class FakeLibrary implements Provider {
 
     // --- what the other half looks up -----------------------------------------------------------
 
+    synchronized String deviceOf(long qp) {
+        return deviceOf(handles.get(qp, Qp.class));
+    }
+
     String deviceOf(Qp qp) {
         return device(qp.pd);
     }

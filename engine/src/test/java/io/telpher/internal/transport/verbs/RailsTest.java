@@ -8,8 +8,9 @@ import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
-import java.util.function.BiPredicate;
+import java.util.Set;
 import org.junit.jupiter.api.Test;
 
 class RailsTest {
@@ -41,9 +42,8 @@ class RailsTest {
         return pairs(local, remote, (l, r) -> true);
     }
 
-    private static List<String> pairs(
-            List<Rail> local, List<Rail> remote, BiPredicate<Rail, Rail> routed) {
-        return Rails.plan(local, remote, routed).pairs().stream()
+    private static List<String> pairs(List<Rail> local, List<Rail> remote, Rails.Known known) {
+        return Rails.plan(local, remote, known).pairs().stream()
                 .map(p -> p.local().device() + "-" + p.remote().device())
                 .toList();
     }
@@ -145,6 +145,95 @@ class RailsTest {
                                 List.of(
                                         infiniBand("b0", "fe80:0:0:1::2", 8),
                                         rail("b1", "10.1.0.1", 24, 0))))
+                .containsExactly("a0-b0", "a1-b1");
+    }
+
+    /// Ports of one subnet that are not on one network: cables that keep the prefix fe80::/64.
+    @Test
+    void whatWasTriedInVainGivesWayToOtherCombinations() {
+        List<Rail> local = new ArrayList<>();
+        List<Rail> remote = new ArrayList<>();
+        for (int i = 0; i < 4; i++) {
+            local.add(infiniBand("a" + i, "fe80::1:" + i, 1));
+            remote.add(infiniBand("b" + i, "fe80::2:" + i, 1));
+        }
+        int[] order = {0, 1, 2, 3};
+        do {
+            assertThat(triesUntilAllWork(local, remote, order))
+                    .as("cables %s", Arrays.toString(order))
+                    .isLessThan(8);
+        } while (next(order));
+    }
+
+    private static int triesUntilAllWork(List<Rail> local, List<Rail> remote, int[] order) {
+        Set<Rails.Pair> vain = new HashSet<>();
+        Rails.Known known =
+                new Rails.Known() {
+                    @Override
+                    public boolean routed(Rail from, Rail to) {
+                        return false;
+                    }
+
+                    @Override
+                    public boolean vain(Rails.Pair pair) {
+                        return vain.contains(pair);
+                    }
+                };
+        int tries = 0;
+        boolean failed;
+        do {
+            failed = false;
+            for (Rails.Pair pair : Rails.plan(local, remote, known).pairs()) {
+                if (remote.indexOf(pair.remote()) != order[local.indexOf(pair.local())]) {
+                    failed = true;
+                    vain.add(pair);
+                }
+            }
+        } while (failed && ++tries < 100);
+        return tries;
+    }
+
+    /// The next order of all.
+    private static boolean next(int[] order) {
+        int i = order.length - 2;
+        while (i >= 0 && order[i] > order[i + 1]) {
+            i--;
+        }
+        if (i < 0) {
+            return false;
+        }
+        int k = order.length - 1;
+        while (order[k] < order[i]) {
+            k--;
+        }
+        swap(order, i, k);
+        for (int a = i + 1, b = order.length - 1; a < b; a++, b--) {
+            swap(order, a, b);
+        }
+        return true;
+    }
+
+    private static void swap(int[] order, int a, int b) {
+        int kept = order[a];
+        order[a] = order[b];
+        order[b] = kept;
+    }
+
+    @Test
+    void aWayTriedInVainComesLastAndIsNotForgotten() {
+        List<Rail> local =
+                List.of(rail("a0", "10.0.0.1", 24, 200), rail("a1", "10.0.1.1", 24, 100));
+        List<Rail> remote =
+                List.of(rail("b0", "10.0.0.2", 24, 200), rail("b1", "10.0.1.2", 24, 100));
+        Rails.Pair first = new Rails.Pair(local.getFirst(), remote.getFirst());
+        Ways ways = new Ways(FakeVerbs.HERE);
+        ways.failed(first);
+        assertThat(pairs(local, remote, ways)).containsExactly("a1-b1", "a0-b0");
+        ways.worked(first);
+        assertThat(pairs(local, remote, ways)).containsExactly("a0-b0", "a1-b1");
+        ways.failed(first);
+        assertThat(pairs(local, remote, ways))
+                .as("a link that was up and is down has the right ends")
                 .containsExactly("a0-b0", "a1-b1");
     }
 

@@ -1,0 +1,64 @@
+package io.telpher.internal.transport.verbs;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.telpher.ConnectionMetrics;
+import io.telpher.internal.ffi.linux.Errno;
+import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
+import io.telpher.internal.transport.verbs.VerbsFaultsTest.Couple;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.extension.ExtendWith;
+
+/// Which ports find each other, on the double.
+@Timeout(120)
+@ExtendWith(NothingLeft.class)
+class VerbsCablesTest {
+    private static final FakeVerbs VERBS = FakeVerbs.HERE;
+
+    /// Both ports of both sides in one subnet, and each cabled to the other side's other one.
+    @Test
+    void portsThatAreCabledCrosswiseFindEachOther() {
+        VERBS.port("fake0").prefix = 16;
+        VERBS.port("fake1").prefix = 16;
+        AtomicInteger vain = new AtomicInteger();
+        Provider crossed =
+                Altered.provider(
+                        VERBS,
+                        "readyToReceive",
+                        (usual, arguments) -> {
+                            byte[] peer = ((VerbsQueuePairs.Receiving) arguments[1]).path().gid();
+                            String device = VERBS.deviceOf((long) arguments[0]);
+                            if (VERBS.port(device).gids.stream()
+                                    .anyMatch(own -> Arrays.equals(own.gid(), peer))) {
+                                vain.incrementAndGet();
+                                throw Errno.failure(
+                                        -Errno.ETIMEDOUT, "ibv_modify_qp", "no answer to ARP");
+                            }
+                            return usual.answer();
+                        });
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL, crossed, VERBS)) {
+            long end = System.nanoTime() + Duration.ofSeconds(30).toNanos();
+            while (!both(couple) && System.nanoTime() < end) {
+                Thread.onSpinWait();
+            }
+            assertThat(couple.connection.metrics().lanes())
+                    .extracting(ConnectionMetrics.Lane::description)
+                    .as(couple.connection.explain())
+                    .anySatisfy(way -> assertThat(way).startsWith("fake0/1").endsWith("10.77.1.1"))
+                    .anySatisfy(way -> assertThat(way).startsWith("fake1/1").endsWith("10.77.0.1"));
+            assertThat(vain).hasValue(2);
+        }
+    }
+
+    private static boolean both(Couple couple) {
+        return couple.connection.metrics().lanes().stream()
+                        .map(lane -> lane.description().substring(0, 5))
+                        .distinct()
+                        .count()
+                == 2;
+    }
+}
