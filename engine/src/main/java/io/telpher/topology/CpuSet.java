@@ -109,6 +109,11 @@ public final class CpuSet {
         return cpus.get(cpu);
     }
 
+    /// @return whether the two have a CPU in common
+    public boolean intersects(CpuSet other) {
+        return cpus.intersects(other.cpus);
+    }
+
     @Override
     public boolean equals(Object other) {
         return other instanceof CpuSet set && cpus.equals(set.cpus);

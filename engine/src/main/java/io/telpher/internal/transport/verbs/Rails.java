@@ -36,11 +36,16 @@ final class Rails {
         default boolean vain(Pair pair) {
             return false;
         }
+
+        /// How far a rail here is from this process's memory.
+        default int distance(Rail local) {
+            return 0;
+        }
     }
 
     /// What was decided.
     ///
-    /// @param pairs best first: the fastest, those tried in vain last
+    /// @param pairs best first: the fastest, of these the nearest, those tried in vain last
     /// @param unreachable rails of the peer that are in no pair
     record Plan(List<Pair> pairs, List<Unreachable> unreachable) {}
 
@@ -80,7 +85,8 @@ final class Rails {
         }
         pairs.sort( // stable
                 Comparator.comparing(known::vain)
-                        .thenComparing(Comparator.comparingInt(Rails::speed).reversed()));
+                        .thenComparing(Comparator.comparingInt(Rails::speed).reversed())
+                        .thenComparing(pair -> known.distance(pair.local())));
         return new Plan(List.copyOf(pairs), List.copyOf(unreachable));
     }
 

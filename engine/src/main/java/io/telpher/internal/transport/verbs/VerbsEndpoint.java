@@ -60,7 +60,7 @@ final class VerbsEndpoint implements TransportEndpoint {
             List<Rail> rails,
             List<String> remarks) {
         this.context = context;
-        this.ways = new Ways(provider);
+        this.ways = new Ways(provider, Nearness.here());
         this.settings = settings;
         this.devices = devices;
         if (rails.isEmpty()) {

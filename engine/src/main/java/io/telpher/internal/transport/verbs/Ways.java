@@ -5,13 +5,14 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
 
-/// What an endpoint knows of ways beyond the addresses of their rails: the kernel's routes, and
-/// what came of earlier tries. Thread-safe.
+/// What an endpoint knows of ways beyond the addresses of their rails: the kernel's routes,
+/// what came of earlier tries, and which ports are near. Thread-safe.
 final class Ways implements Rails.Known {
     /// Of how many tries the outcome is kept.
     private static final int MOST = 1024;
 
     private final Provider provider;
+    private final Nearness nearness;
 
     // Guarded by this.
 
@@ -20,8 +21,9 @@ final class Ways implements Rails.Known {
     /// Peers' rails that were reached.
     private final Set<Rail> reached = bounded();
 
-    Ways(Provider provider) {
+    Ways(Provider provider, Nearness nearness) {
         this.provider = provider;
+        this.nearness = nearness;
     }
 
     private static <E> Set<E> bounded() {
@@ -56,5 +58,10 @@ final class Ways implements Rails.Known {
     @Override
     public synchronized boolean vain(Rails.Pair pair) {
         return vain.contains(pair);
+    }
+
+    @Override
+    public int distance(Rail local) {
+        return nearness.distance(local);
     }
 }

@@ -4,6 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.telpher.internal.ffi.verbs.VerbsPorts;
+import io.telpher.topology.CpuSet;
+import io.telpher.topology.Topology;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.util.ArrayList;
@@ -14,6 +16,29 @@ import java.util.Set;
 import org.junit.jupiter.api.Test;
 
 class RailsTest {
+    /// A port at each of two NUMA nodes; a process that is bound to the second.
+    private static final Topology TWO_NODES =
+            Topology.fromXml(
+                    """
+                    <system version="1">
+                      <cpu numaid="0" affinity="0000000f" arch="x86_64" vendor="AuthenticAMD">
+                        <pci busid="0000:01:00.0" class="0x020000">
+                          <nic><net name="a0" dev="0" speed="200000" port="1"/></nic>
+                        </pci>
+                      </cpu>
+                      <cpu numaid="1" affinity="000000f0" arch="x86_64" vendor="AuthenticAMD">
+                        <pci busid="0000:81:00.0" class="0x020000">
+                          <nic>
+                            <net name="a1:1" dev="1" speed="200000" port="1"/>
+                            <net name="a1:2" dev="2" speed="200000" port="2"/>
+                          </nic>
+                        </pci>
+                      </cpu>
+                    </system>
+                    """);
+
+    private static final Nearness NEAR_TO_SECOND = Nearness.of(TWO_NODES, CpuSet.parseList("5-6"));
+
     private static Rail rail(String device, String address, int prefix, int mbps) {
         return new Rail(device, 1, true, gid(address), 3, prefix, 0, 5, mbps, false);
     }
@@ -226,7 +251,7 @@ class RailsTest {
         List<Rail> remote =
                 List.of(rail("b0", "10.0.0.2", 24, 200), rail("b1", "10.0.1.2", 24, 100));
         Rails.Pair first = new Rails.Pair(local.getFirst(), remote.getFirst());
-        Ways ways = new Ways(FakeVerbs.HERE);
+        Ways ways = new Ways(FakeVerbs.HERE, NEAR_TO_SECOND);
         ways.failed(first);
         assertThat(pairs(local, remote, ways)).containsExactly("a1-b1", "a0-b0");
         ways.worked(first);
@@ -235,6 +260,32 @@ class RailsTest {
         assertThat(pairs(local, remote, ways))
                 .as("a link that was up and is down has the right ends")
                 .containsExactly("a0-b0", "a1-b1");
+    }
+
+    @Test
+    void ofEqualRailsTheNearestComesFirst() {
+        List<Rail> local =
+                List.of(rail("a0", "10.0.0.1", 24, 200), rail("a1", "10.0.1.1", 24, 200));
+        List<Rail> remote =
+                List.of(rail("b0", "10.0.0.2", 24, 200), rail("b1", "10.0.1.2", 24, 200));
+        Ways near = new Ways(FakeVerbs.HERE, NEAR_TO_SECOND);
+        assertThat(pairs(local, remote, near)).containsExactly("a1-b1", "a0-b0");
+        Rail faster = rail("a0", "10.0.0.1", 24, 400);
+        Rail fasterThere = rail("b0", "10.0.0.2", 24, 400);
+        assertThat(pairs(List.of(faster, local.get(1)), List.of(fasterThere, remote.get(1)), near))
+                .as("speed counts more")
+                .containsExactly("a0-b0", "a1-b1");
+        Ways anywhere = new Ways(FakeVerbs.HERE, Nearness.of(TWO_NODES, CpuSet.parseList("3-4")));
+        assertThat(pairs(local, remote, anywhere)).containsExactly("a0-b0", "a1-b1");
+    }
+
+    @Test
+    void aPortIsAsFarAsItsNumaNode() {
+        Rail second = new Rail("a1", 2, true, gid("10.0.0.1"), 3, 24, 0, 5, 0, false);
+        assertThat(NEAR_TO_SECOND.distance(second)).isEqualTo(10);
+        assertThat(NEAR_TO_SECOND.distance(rail("a0", "10.0.0.1", 24, 0))).isEqualTo(20);
+        assertThat(NEAR_TO_SECOND.distance(rail("other", "10.0.0.1", 24, 0))).isEqualTo(10);
+        assertThat(Nearness.of(TWO_NODES, CpuSet.NONE).distance(second)).isEqualTo(10);
     }
 
     /// Three hosts, a cable and a subnet for each two: each has a port that leads to the third.
