@@ -3,7 +3,8 @@ package io.telpher.cli.doctor;
 import java.util.List;
 import java.util.stream.Collectors;
 
-/// Whether RDMA cards can reach memory of GPUs: by dma-buf, or by the older kernel module.
+/// Whether RDMA cards could reach memory of GPUs: by dma-buf, or by the older kernel module.
+/// Telpher stages either way, so there is nothing to be remedied.
 final class GpuDirectCheck implements Check {
     private static final String MODULE = "/sys/module/nvidia_peermem";
 
@@ -26,26 +27,21 @@ final class GpuDirectCheck implements Check {
                                 dmaBufs(gpus),
                                 Pci.INFINIBAND,
                                 cards.isEmpty() ? "no device" : String.join(", ", cards));
-        if (!gpus.isEmpty() && !cards.isEmpty() && !module && !buffers) {
-            return List.of(
-                    Finding.warning(
-                            name(),
-                            "RDMA cards do not reach memory of GPUs: it is staged in host memory",
-                            evidence,
-                            "modprobe nvidia_peermem (it needs the card's own RDMA stack), or the"
-                                    + " driver's open kernel modules with Linux 5.12 or newer, which"
-                                    + " have dma-buf",
-                            "telpher doctor --only gpudirect"));
+        return List.of(Finding.info(name(), summary(gpus, cards, module, buffers), evidence));
+    }
+
+    private static String summary(
+            List<GpuState> gpus, List<String> cards, boolean module, boolean buffers) {
+        if (gpus.isEmpty() || cards.isEmpty()) {
+            return "not needed: there are no " + (gpus.isEmpty() ? "GPUs" : "RDMA cards");
         }
-        return List.of(
-                Finding.info(
-                        name(),
-                        gpus.isEmpty() || cards.isEmpty()
-                                ? "not needed: there are no "
-                                        + (gpus.isEmpty() ? "GPUs" : "RDMA cards")
-                                : "RDMA cards reach memory of GPUs by "
-                                        + (buffers ? "dma-buf" : "nvidia_peermem"),
-                        evidence));
+        if (!module && !buffers) {
+            return "RDMA cards cannot reach memory of GPUs here, which costs Telpher nothing: it"
+                    + " stages through page-locked memory of the host";
+        }
+        return "RDMA cards could reach memory of GPUs by %s; Telpher does not use that, it stages"
+                        .formatted(buffers ? "dma-buf" : "nvidia_peermem")
+                + " through page-locked memory of the host";
     }
 
     /// @return whether memory of each GPU can be a dma-buf, as evidence
