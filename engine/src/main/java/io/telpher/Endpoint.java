@@ -20,6 +20,9 @@ public interface Endpoint extends AutoCloseable {
         return new EndpointImpl(options);
     }
 
+    /// Made anew at each call: an RDMA port that has come up since is in it, one that is down is
+    /// not. An address that was given away before stays good, without that port.
+    ///
     /// @return every way to reach this endpoint, and its secret: whoever holds it may connect
     EndpointAddress address();
 

@@ -5,7 +5,7 @@ import java.util.List;
 /// A transport's share of one endpoint: listeners, and whatever it keeps for each region.
 /// Thread-safe.
 public interface TransportEndpoint extends AutoCloseable {
-    /// @return what goes into the endpoint's address
+    /// @return what goes into the endpoint's address, as things are now
     List<Locator> locators();
 
     /// @return the port that peers know it by, the first one where there are several; 0 when they

@@ -55,7 +55,9 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
     private final Gate gate;
     private final Directory directory = new Directory();
     private final HostIdentity host;
-    private final EndpointAddress address;
+
+    /// As it was when somebody asked last.
+    private volatile EndpointAddress address;
 
     /// What [#introduction] says once all transports are open.
     private volatile byte @Nullable [] introduction;
@@ -111,13 +113,16 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
                             () -> Progress.release(progress));
             throw e;
         }
-        this.address =
-                EndpointAddress.ofBytes(
-                        AddressCodec.encode(new AddressCodec.Address(secret, self())));
+        this.address = addressNow();
         this.introduction = introduce();
         if (options.metrics()) {
             progress.observe(this);
         }
+    }
+
+    private EndpointAddress addressNow() {
+        return EndpointAddress.ofBytes(
+                AddressCodec.encode(new AddressCodec.Address(secret, self())));
     }
 
     PeerAddress self() {
@@ -263,6 +268,9 @@ public final class EndpointImpl implements Endpoint, EndpointContext {
 
     @Override
     public EndpointAddress address() {
+        if (!closed) {
+            address = addressNow();
+        }
         return address;
     }
 

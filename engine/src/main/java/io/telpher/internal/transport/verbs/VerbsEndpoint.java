@@ -49,24 +49,14 @@ final class VerbsEndpoint implements TransportEndpoint {
     /// What peers reach this endpoint's memory by.
     private final List<VerbsWindows> windows = new CopyOnWriteArrayList<>();
 
-    private final List<Locator> locators;
     private final Setup setup;
 
     private VerbsEndpoint(
-            EndpointContext context,
-            Provider provider,
-            IbSettings settings,
-            List<Device> devices,
-            List<Rail> rails,
-            List<String> remarks) {
+            EndpointContext context, Provider provider, IbSettings settings, List<Device> devices) {
         this.context = context;
         this.ways = new Ways(provider, Nearness.here());
         this.settings = settings;
         this.devices = devices;
-        if (rails.isEmpty()) {
-            throw new TelpherException.Unsupported(
-                    "no RDMA port can be used: " + String.join("; ", remarks));
-        }
         // One whose ports are all excluded carries nothing, ever; one whose ports are down may.
         long used = devices.stream().filter(device -> device.mayBeUsed(settings)).count();
         for (Device device : devices) {
@@ -74,14 +64,6 @@ final class VerbsEndpoint implements TransportEndpoint {
         }
         this.setup = new Setup(devices, settings, allowsWindows());
         this.tcp = new TcpTransport().open(new Streams());
-        List<Locator> all = new ArrayList<>();
-        for (Rail rail : rails) {
-            all.add(new Locator(VerbsTransport.NAME, rail.encode(), rail.toString()));
-        }
-        for (Locator stream : tcp.locators()) {
-            all.add(new Locator(STREAMS, stream.data(), "control " + stream.text()));
-        }
-        this.locators = List.copyOf(all);
     }
 
     private boolean allowsWindows() {
@@ -89,34 +71,58 @@ final class VerbsEndpoint implements TransportEndpoint {
         return paths.isEmpty() || paths.contains(VerbsWindow.PATH);
     }
 
-    /// Opens every device of which a port may be used; one that does not open costs a remark.
+    /// Opens every device; one that does not open costs a remark. Where no port is up or has a GID
+    /// yet, one may come.
     ///
-    /// @throws TelpherException.Unsupported when nothing is left
+    /// @throws TelpherException.Unsupported when there is no port that may be used
     static VerbsEndpoint open(EndpointContext context, Provider provider, IbSettings settings) {
         List<Device> devices = new ArrayList<>();
         List<String> remarks = new ArrayList<>();
-        List<Rail> rails = new ArrayList<>();
+        boolean any = false;
         try {
             for (String name : provider.devices()) {
                 try {
                     Device device = new Device(provider, context, name);
                     devices.add(device);
-                    rails.addAll(device.rails(settings, remarks));
+                    if (device.mayBeUsed(settings)) {
+                        any = true;
+                    } else {
+                        remarks.add(name + ": none of its ports is among those to use");
+                    }
                 } catch (TelpherException.NativeFailure e) {
                     remarks.add(name + ": " + e.getMessage());
                 }
             }
-            return new VerbsEndpoint(
-                    context, provider, settings, List.copyOf(devices), rails, remarks);
+            if (!any) {
+                throw new TelpherException.Unsupported(
+                        "no RDMA port can be used: " + String.join("; ", remarks));
+            }
+            return new VerbsEndpoint(context, provider, settings, List.copyOf(devices));
         } catch (Throwable e) {
             var unused = Release.after(e, () -> Release.all(devices, Device::close));
             throw e;
         }
     }
 
+    /// Ports and GIDs as they are now.
     @Override
     public List<Locator> locators() {
-        return locators;
+        List<Locator> all = new ArrayList<>();
+        for (Rail rail : rails(new ArrayList<>())) {
+            all.add(new Locator(VerbsTransport.NAME, rail.encode(), rail.toString()));
+        }
+        for (Locator stream : tcp.locators()) {
+            all.add(new Locator(STREAMS, stream.data(), "control " + stream.text()));
+        }
+        return List.copyOf(all);
+    }
+
+    private List<Rail> rails(List<String> remarks) {
+        List<Rail> rails = new ArrayList<>();
+        for (Device device : devices) {
+            rails.addAll(device.rails(settings, remarks));
+        }
+        return rails;
     }
 
     @Override
@@ -130,14 +136,11 @@ final class VerbsEndpoint implements TransportEndpoint {
                 routes.add(rejected(locator.text(), "cannot be read: " + e.getMessage()));
             }
         }
-        if (remote.isEmpty() && routes.isEmpty()) {
-            return List.of(rejected("verbs", "the peer's address lists no RDMA port"));
+        if (remote.isEmpty()) {
+            routes.add(rejected("verbs", "the peer's address lists no RDMA port"));
         }
         List<String> remarks = new ArrayList<>();
-        List<Rail> local = new ArrayList<>();
-        for (Device device : devices) {
-            local.addAll(device.rails(settings, remarks));
-        }
+        List<Rail> local = rails(remarks);
         List<Route> streams = new ArrayList<>();
         for (Route route : tcp.routes(withStreams(peer))) {
             if (route.rejected() == null) {

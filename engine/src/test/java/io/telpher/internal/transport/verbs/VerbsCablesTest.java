@@ -1,8 +1,12 @@
 package io.telpher.internal.transport.verbs;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.telpher.ConnectionMetrics;
+import io.telpher.Endpoint;
+import io.telpher.EndpointAddress;
+import io.telpher.TelpherException;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
 import io.telpher.internal.transport.verbs.VerbsFaultsTest.Couple;
@@ -17,6 +21,7 @@ import org.junit.jupiter.api.extension.ExtendWith;
 @Timeout(120)
 @ExtendWith(NothingLeft.class)
 class VerbsCablesTest {
+    private static final Duration LIMIT = Duration.ofSeconds(30);
     private static final FakeVerbs VERBS = FakeVerbs.HERE;
 
     /// Both ports of both sides in one subnet, and each cabled to the other side's other one.
@@ -41,7 +46,7 @@ class VerbsCablesTest {
                             return usual.answer();
                         });
         try (Couple couple = new Couple(VerbsFaultsTest.ALL, crossed, VERBS)) {
-            long end = System.nanoTime() + Duration.ofSeconds(30).toNanos();
+            long end = System.nanoTime() + LIMIT.toNanos();
             while (!both(couple) && System.nanoTime() < end) {
                 Thread.onSpinWait();
             }
@@ -51,6 +56,36 @@ class VerbsCablesTest {
                     .anySatisfy(way -> assertThat(way).startsWith("fake0/1").endsWith("10.77.1.1"))
                     .anySatisfy(way -> assertThat(way).startsWith("fake1/1").endsWith("10.77.0.1"));
             assertThat(vain).hasValue(2);
+        }
+    }
+
+    @Test
+    void aPortThatComesUpLaterIsInTheAddress() {
+        VERBS.port("fake1").active = false;
+        try (Endpoint here = FakeVerbs.open(VerbsFaultsTest.OPTIONS, VERBS);
+                Endpoint there = FakeVerbs.open(VerbsFaultsTest.OPTIONS, VERBS)) {
+            EndpointAddress old = there.address();
+            assertThat(old.toString()).contains("fake0/1").doesNotContain("fake1/1");
+            VERBS.port("fake1").active = true;
+            assertThat(there.address().toString()).contains("fake0/1", "fake1/1");
+            assertThat(here.connect(there.address(), LIMIT).explain())
+                    .contains("fake1/1 10.77.1.1 -> fake1/1");
+            VERBS.port("fake0").active = false;
+            assertThat(there.address().toString()).contains("fake1/1").doesNotContain("fake0/1");
+        }
+    }
+
+    @Test
+    void anEndpointMayOpenBeforeItsFirstPortIsUp() {
+        VERBS.port("fake0").active = false;
+        VERBS.port("fake1").active = false;
+        try (Endpoint here = FakeVerbs.open(VerbsFaultsTest.OPTIONS, VERBS);
+                Endpoint there = FakeVerbs.open(VerbsFaultsTest.OPTIONS, VERBS)) {
+            assertThatThrownBy(() -> here.connect(there.address(), LIMIT))
+                    .isInstanceOf(TelpherException.ConnectFailed.class)
+                    .hasMessageContaining("lists no RDMA port");
+            VERBS.port("fake0").active = true;
+            assertThat(here.connect(there.address(), LIMIT).isOpen()).isTrue();
         }
     }
 
