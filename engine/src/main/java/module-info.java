@@ -41,6 +41,8 @@ module io.telpher.engine {
             io.telpher.cli;
     exports io.telpher.internal.transport.tcp to
             io.telpher.cli;
+    exports io.telpher.internal.transport.verbs to
+            io.telpher.cli;
     exports io.telpher.internal.wire to
             io.telpher.cli;
 

@@ -1,6 +1,7 @@
 package io.telpher.cli.doctor;
 
 import io.telpher.cli.doctor.CablePlan.Cable;
+import io.telpher.internal.transport.verbs.VerbsTransport;
 import io.telpher.topology.Gid;
 import io.telpher.topology.NicPort;
 import java.net.Inet4Address;
@@ -10,18 +11,25 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import org.jspecify.annotations.Nullable;
 
-/// Which port reaches which peer's address, against a plan. Each port asks for each address by ARP,
+/// Which port reaches which peer's address, against a plan, and which reaches each RoCE port of a
+/// peer. Each port asks for each address by ARP,
 /// out of its own interface only; who answers there is at the other end of the cable, or behind its
 /// switch.
 final class CablesCheck implements Check {
     private static final String VERIFY = "telpher doctor --only cables --cables FILE";
 
-    private final CablePlan plan;
+    private final @Nullable CablePlan plan;
+    private final List<VerbsTransport.Port> peer;
 
-    CablesCheck(CablePlan plan) {
+    /// @param peer its ports, which no plan has to name
+    CablesCheck(@Nullable CablePlan plan, List<VerbsTransport.Port> peer) {
         this.plan = plan;
+        this.peer = peer;
     }
 
     @Override
@@ -49,16 +57,68 @@ final class CablesCheck implements Check {
                                 "its GIDs: " + port.gids()));
             }
         }
-        for (Cable cable : plan.cables()) {
+        if (plan != null) {
+            for (Cable cable : plan.cables()) {
+                found.add(
+                        cable.peer() instanceof Inet4Address
+                                ? cable(host, plan, cable, askers)
+                                : Finding.info(
+                                        name(),
+                                        cable.peer().getHostAddress()
+                                                + " is not looked for: no IPv4",
+                                        plan.file().toString()));
+            }
+        }
+        for (VerbsTransport.Port port : peer) {
+            if (port.ethernet() && port.address() instanceof Inet4Address) {
+                found.add(reached(port, answers(host, port.address(), askers)));
+            }
+        }
+        if (found.isEmpty()) {
             found.add(
-                    cable.peer() instanceof Inet4Address
-                            ? cable(host, cable, askers)
-                            : Finding.info(
-                                    name(),
-                                    cable.peer().getHostAddress() + " is not looked for: no IPv4",
-                                    plan.file().toString()));
+                    Finding.info(
+                            name(), "no RoCE port that could ask or be asked", Pci.INFINIBAND));
         }
         return found;
+    }
+
+    /// A line of the matrix.
+    private Finding reached(VerbsTransport.Port port, Map<String, String> answers) {
+        String what = "the peer's %s %s".formatted(port.name(), port.address().getHostAddress());
+        return Finding.info(
+                name(),
+                answers.isEmpty()
+                        ? what + " is on no cable or switch of a port here"
+                        : what + " is reached by " + String.join(", ", answers.keySet()),
+                "ARP answers: " + (answers.isEmpty() ? "none" : answers));
+    }
+
+    /// Asks by all ports at once, since each may wait in vain.
+    ///
+    /// @return hardware addresses that have answered, by the port that has asked
+    private static Map<String, String> answers(Host host, InetAddress peer, List<Asker> askers) {
+        Map<String, String> answers = new LinkedHashMap<>();
+        try (ExecutorService all = Executors.newVirtualThreadPerTaskExecutor()) {
+            List<CompletableFuture<@Nullable String>> asked = new ArrayList<>();
+            for (Asker asker : askers) {
+                asked.add(
+                        CompletableFuture.supplyAsync(
+                                () ->
+                                        host.probes()
+                                                .neighbour(
+                                                        asker.port().netdev(),
+                                                        asker.source(),
+                                                        peer),
+                                all));
+            }
+            for (int i = 0; i < askers.size(); i++) {
+                String answer = asked.get(i).join();
+                if (answer != null) {
+                    answers.put(Rdma.label(askers.get(i).port()), answer);
+                }
+            }
+        }
+        return answers;
     }
 
     private static Optional<InetAddress> inet4(NicPort port) {
@@ -69,21 +129,14 @@ final class CablesCheck implements Check {
                 .findFirst();
     }
 
-    private Finding cable(Host host, Cable cable, List<Asker> askers) {
+    private Finding cable(Host host, CablePlan plan, Cable cable, List<Asker> askers) {
         String peer = cable.peer().getHostAddress();
         Asker planned =
                 askers.stream()
                         .filter(asker -> names(cable.port(), asker.port()))
                         .findFirst()
                         .orElse(null);
-        Map<String, String> answers = new LinkedHashMap<>();
-        for (Asker asker : askers) {
-            String answer =
-                    host.probes().neighbour(asker.port().netdev(), asker.source(), cable.peer());
-            if (answer != null) {
-                answers.put(Rdma.label(asker.port()), answer);
-            }
-        }
+        Map<String, String> answers = answers(host, cable.peer(), askers);
         String evidence =
                 "%s: %s %s; ARP answers: %s"
                         .formatted(

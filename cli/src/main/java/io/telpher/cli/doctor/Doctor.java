@@ -1,6 +1,8 @@
 package io.telpher.cli.doctor;
 
 import io.telpher.EndpointAddress;
+import io.telpher.internal.transport.verbs.VerbsTransport;
+import io.telpher.internal.wire.AddressCodec;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -46,6 +48,7 @@ final class Doctor {
                                 new RdmaGidsCheck(),
                                 new RdmaMtuCheck(),
                                 new RdmaRoutesCheck(),
+                                new RdmaErrorsCheck(),
                                 new PciCheck(),
                                 new IommuCheck(),
                                 new GpuDriverCheck(),
@@ -58,8 +61,12 @@ final class Doctor {
                                 new NcclSettingsCheck(),
                                 new TransportsCheck(),
                                 new PathsCheck()));
-        if (cables != null) {
-            all.add(new CablesCheck(cables));
+        List<VerbsTransport.Port> ports =
+                peer == null
+                        ? List.of()
+                        : VerbsTransport.ports(AddressCodec.decode(peer.toBytes()).peer());
+        if (cables != null || !ports.isEmpty()) {
+            all.add(new CablesCheck(cables, ports));
         }
         if (peer != null) {
             all.add(new PeerCheck(peer));

@@ -112,7 +112,7 @@ public final class DoctorCommand implements Callable<Integer> {
                                         String.join(", ", names),
                                         (peer == null ? "; peer needs a peer" : "")
                                                 + (cables == null
-                                                        ? "; cables needs --cables"
+                                                        ? "; cables needs --cables or a peer with RDMA"
                                                         : "")));
             }
         }

@@ -22,7 +22,6 @@ import io.telpher.spi.Transport;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.net.Inet4Address;
 import java.net.Inet6Address;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -115,7 +114,7 @@ final class LiveProbes implements Probes {
     }
 
     @Override
-    public String route(Inet4Address source, Inet4Address target) {
+    public String route(InetAddress source, InetAddress target) {
         int index = RouteLookup.interfaceTo(source, target);
         return index < 0 ? Errno.describe(-index) : nicName(index);
     }

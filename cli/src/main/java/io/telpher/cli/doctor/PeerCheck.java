@@ -2,14 +2,17 @@ package io.telpher.cli.doctor;
 
 import io.telpher.EndpointAddress;
 import io.telpher.internal.transport.tcp.TcpTransport;
+import io.telpher.internal.transport.verbs.VerbsTransport;
 import io.telpher.internal.wire.AddressCodec;
 import io.telpher.spi.HostIdentity;
 import io.telpher.spi.PeerAddress;
+import io.telpher.topology.NicPort;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /// The ways to one peer: for each of its addresses the interface that packets leave by, their
@@ -54,8 +57,48 @@ final class PeerCheck implements Check {
                 found.add(way(host, listener));
             }
         }
+        for (VerbsTransport.Port port : VerbsTransport.ports(peer)) {
+            found.add(rdma(host, port));
+        }
         found.add(visit(host));
         return found;
+    }
+
+    /// A port of the peer, and the local ones in its subnet: both ends of a queue pair use the
+    /// smaller packets of the two.
+    private Finding rdma(Host host, VerbsTransport.Port peer) {
+        Map<String, Integer> active = host.probes().rdma().activeMtus();
+        List<String> here = new ArrayList<>();
+        boolean differs = false;
+        for (NicPort port : Rdma.rails(host)) {
+            if (peer.ethernet() && onLink(host, port.netdev(), peer.address())) {
+                int size = active.getOrDefault(Rdma.verbsName(port), 0);
+                here.add(Rdma.label(port) + (size == 0 ? "" : " " + size));
+                differs |= size != 0 && peer.mtu() != 0 && size != peer.mtu();
+            }
+        }
+        String name = "the peer's %s %s".formatted(peer.name(), peer.address().getHostAddress());
+        String evidence =
+                "%s, by its address: %d bytes of data in a packet; in its subnet here: %s"
+                        .formatted(name, peer.mtu(), here.isEmpty() ? "no RDMA port" : here);
+        if (differs) {
+            return Finding.warning(
+                    name(),
+                    name
+                            + " and the port here differ in the size of their packets: both use the"
+                            + " smaller",
+                    evidence,
+                    "the same MTU on both interfaces, and in the switches between (ip link set"
+                            + " INTERFACE mtu 9000)",
+                    "telpher doctor PEER --only peer");
+        }
+        return Finding.info(
+                name(),
+                name
+                        + (here.isEmpty()
+                                ? ": no RDMA port here is in its subnet"
+                                : ": in the subnet of " + String.join(", ", here)),
+                evidence);
     }
 
     private Finding sameHost(HostIdentity here, HostIdentity peer) {

@@ -3,7 +3,6 @@ package io.telpher.cli.doctor;
 import io.telpher.EndpointAddress;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.spi.Availability;
-import java.net.Inet4Address;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.time.Duration;
@@ -108,7 +107,7 @@ interface Probes {
     Rdma rdma();
 
     /// @return the interface by which packets from one address to the other leave, or why none does
-    String route(Inet4Address source, Inet4Address target);
+    String route(InetAddress source, InetAddress target);
 
     /// @return the routes that have a size of packets of their own, of all tables
     List<Route> routes();

@@ -1,11 +1,10 @@
 package io.telpher.cli.doctor;
 
-import io.telpher.topology.Gid;
 import io.telpher.topology.NicPort;
-import java.net.Inet4Address;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
@@ -24,53 +23,53 @@ final class RdmaRoutesCheck implements Check {
         List<Finding> found = new ArrayList<>();
         for (NicPort port : Rdma.rails(host)) {
             Optional<Nic.Subnet> subnet = subnet(host, port);
-            Inet4Address other = subnet.map(RdmaRoutesCheck::other).orElse(null);
+            InetAddress other = subnet.map(RdmaRoutesCheck::other).orElse(null);
             if (subnet.isPresent() && other != null) {
-                found.add(route(host, port, (Inet4Address) subnet.get().ip(), other));
+                found.add(route(host, port, subnet.get().ip(), other));
             }
         }
         if (found.isEmpty()) {
             found.add(
-                    Finding.info(
-                            name(), "no RoCE port with an IPv4 address is active", Pci.INFINIBAND));
+                    Finding.info(name(), "no RoCE port with an address is active", Pci.INFINIBAND));
         }
         return found;
     }
 
     /// The address of the GID in use, with the subnet that its interface gives it.
     private static Optional<Nic.Subnet> subnet(Host host, NicPort port) {
-        String address = port.gid().map(Gid::address).orElse("");
+        Optional<InetAddress> address = port.gid().map(gid -> InetAddress.ofLiteral(gid.address()));
         return host.nics().stream()
                 .filter(nic -> nic.name().equals(port.netdev()))
                 .flatMap(nic -> nic.addresses().stream())
-                .filter(subnet -> subnet.ip() instanceof Inet4Address)
-                .filter(subnet -> subnet.ip().getHostAddress().equals(address))
+                .filter(subnet -> !subnet.ip().isLinkLocalAddress())
+                .filter(subnet -> address.filter(subnet.ip()::equals).isPresent())
                 .findFirst();
     }
 
     /// The first address of the subnet for a host, or the second where that is the own one; null
     /// where a subnet has no other.
-    private static @Nullable Inet4Address other(Nic.Subnet subnet) {
-        if (subnet.prefix() > 30) {
+    private static @Nullable InetAddress other(Nic.Subnet subnet) {
+        byte[] own = subnet.ip().getAddress();
+        int free = own.length * Byte.SIZE - subnet.prefix();
+        if (free < 2) {
             return null;
         }
-        int own = 0;
-        for (byte each : subnet.ip().getAddress()) {
-            own = own << 8 | Byte.toUnsignedInt(each);
+        byte[] other = own.clone();
+        for (int bit = 0; bit < free; bit++) {
+            other[own.length - 1 - bit / Byte.SIZE] &= (byte) ~(1 << bit % Byte.SIZE);
         }
-        int network = own & -1 << (Integer.SIZE - subnet.prefix());
-        int other = network + 1 == own ? network + 2 : network + 1;
-        byte[] bytes = {
-            (byte) (other >>> 24), (byte) (other >>> 16), (byte) (other >>> 8), (byte) other
-        };
+        other[own.length - 1] |= 1;
+        if (Arrays.equals(own, other)) {
+            other[own.length - 1] ^= 3;
+        }
         try {
-            return (Inet4Address) InetAddress.getByAddress(bytes);
+            return InetAddress.getByAddress(other);
         } catch (UnknownHostException e) {
-            throw new AssertionError("4 bytes make an address", e);
+            throw new AssertionError("as long as the one that it came from", e);
         }
     }
 
-    private Finding route(Host host, NicPort port, Inet4Address own, Inet4Address other) {
+    private Finding route(Host host, NicPort port, InetAddress own, InetAddress other) {
         String by = host.probes().route(own, other);
         String evidence =
                 "RTM_GETROUTE from %s to %s: %s"

@@ -2,7 +2,6 @@ package io.telpher.cli.doctor;
 
 import io.telpher.EndpointAddress;
 import io.telpher.spi.Availability;
-import java.net.Inet4Address;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.time.Duration;
@@ -76,7 +75,7 @@ final class FakeProbes implements Probes {
     }
 
     @Override
-    public String route(Inet4Address source, Inet4Address target) {
+    public String route(InetAddress source, InetAddress target) {
         return routes.getOrDefault(
                 source.getHostAddress() + " " + target.getHostAddress(), "ENETUNREACH");
     }

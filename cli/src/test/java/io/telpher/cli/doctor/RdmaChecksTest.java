@@ -3,10 +3,18 @@ package io.telpher.cli.doctor;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.telpher.EndpointAddress;
 import io.telpher.cli.doctor.Finding.Severity;
+import io.telpher.internal.wire.AddressCodec;
 import io.telpher.spi.Availability;
+import io.telpher.spi.HostIdentity;
+import io.telpher.spi.Locator;
+import io.telpher.spi.PeerAddress;
 import java.io.IOException;
 import java.net.InetAddress;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
@@ -185,6 +193,50 @@ class RdmaChecksTest {
     }
 
     @Test
+    void whatLeavesByAnotherPortIsSeenWithIpv6Too() throws IOException {
+        device("rxe03", "n03", "1: CA", ACTIVE);
+        gid("rxe03", 0, "fd00:0000:0000:0003:0000:0000:0000:0001", "RoCE v2");
+        Nic.Subnet subnet = new Nic.Subnet(InetAddress.ofLiteral("fd00:0:0:3::1"), 64);
+        Host host =
+                new Host(
+                        root, environment, List.of(new Nic("n03", false, List.of(subnet))), probes);
+        String asked = "fd00:0:0:3:0:0:0:1 fd00:0:0:3:0:0:0:2";
+        probes.routes.put(asked, "n03");
+        assertThat(new RdmaRoutesCheck().examine(host))
+                .singleElement()
+                .matches(f -> f.severity() == Severity.INFO);
+        probes.routes.put(asked, "eth0");
+        assertThat(new RdmaRoutesCheck().examine(host))
+                .singleElement()
+                .matches(f -> f.summary().contains("fd00:0:0:3:0:0:0:1 goes out elsewhere: eth0"));
+    }
+
+    @Test
+    void packetsThatWereLostAreAWarningWithFileAndNumber() throws IOException {
+        String at = "sys/devices/virtual/infiniband/rxe01/ports/1/hw_counters/";
+        write(at + "rcvd_seq_err", "17");
+        write(at + "out_of_seq_request", "0");
+        write(at + "sent_pkts", "123456");
+        write(at + "rx_pause_frames", "5");
+        assertThat(examine(new RdmaErrorsCheck()))
+                .extracting(f -> f.severity() + " " + f.summary())
+                .containsExactly(
+                        "WARNING rxe01/1 (n01): packets were lost, late or out of order since the"
+                                + " driver was loaded",
+                        "INFO rxe02/1 (n02): its driver counts no lost packets");
+        assertThat(wrong(new RdmaErrorsCheck()).getFirst().evidence())
+                .isEqualTo(
+                        "/sys/class/infiniband/rxe01/ports/1/hw_counters/rcvd_seq_err = 17;"
+                                + " /sys/class/infiniband/rxe01/ports/1/hw_counters/rx_pause_frames"
+                                + " = 5");
+        write(at + "rcvd_seq_err", "0");
+        assertThat(examine(new RdmaErrorsCheck()).getFirst())
+                .matches(f -> f.severity() == Severity.INFO)
+                .matches(f -> f.summary().contains("no packet was lost"))
+                .matches(f -> f.evidence().endsWith("rx_pause_frames = 5"));
+    }
+
+    @Test
     void cablesAreHeldAgainstTheirPlan() throws IOException {
         Path file =
                 Files.writeString(
@@ -202,7 +254,7 @@ class RdmaChecksTest {
         assertThat(plan.cables().getFirst().peer()).isEqualTo(InetAddress.ofLiteral("10.9.1.2"));
         probes.neighbours.put("n01 10.9.1.2", "02:00:00:00:00:01");
         probes.neighbours.put("n01 10.9.2.2", "02:00:00:00:00:02");
-        assertThat(examine(new CablesCheck(plan)))
+        assertThat(examine(new CablesCheck(plan, List.of())))
                 .extracting(f -> f.severity() + " " + f.summary())
                 .containsExactly(
                         "INFO rxe01/1 (n01) reaches 10.9.1.2 at 02:00:00:00:00:01",
@@ -212,9 +264,81 @@ class RdmaChecksTest {
                         "ERROR the plan's port rxe09 is not there, not active or without IPv4",
                         "INFO fd00:0:0:0:0:0:0:1 is not looked for: no IPv4");
         probes.neighbours.put("n02 10.9.2.2", "02:00:00:00:00:02");
-        assertThat(examine(new CablesCheck(plan)).get(1))
+        assertThat(examine(new CablesCheck(plan, List.of())).get(1))
                 .matches(f -> f.severity() == Severity.WARNING)
                 .matches(f -> f.summary().contains("and by others"));
+    }
+
+    /// An address that lists two ports, with packets of 4096 and 1024 bytes.
+    private static EndpointAddress peer() {
+        return EndpointAddress.ofBytes(
+                AddressCodec.encode(
+                        new AddressCodec.Address(
+                                new byte[32],
+                                new PeerAddress(
+                                        7,
+                                        HostIdentity.here(),
+                                        List.of(
+                                                locator("rxe10", 2, 5, 10, 9, 1, 2),
+                                                locator("rxe20", 3, 3, 10, 9, 2, 2))))));
+    }
+
+    /// As docs/rdma.md has it: a RoCE port with an IPv4 address.
+    private static Locator locator(String device, int index, int mtu, int... ip) {
+        ByteBuffer data = ByteBuffer.allocate(32 + device.length()).order(ByteOrder.LITTLE_ENDIAN);
+        data.put(new byte[] {1, 1, 1, 24, (byte) mtu, (byte) device.length(), 0, 0});
+        data.putInt(0).putInt(100_000).put(new byte[10]).putShort((short) -1);
+        for (int each : ip) {
+            data.put((byte) each);
+        }
+        data.put(device.getBytes(StandardCharsets.US_ASCII));
+        return new Locator("verbs", data.array(), device + " " + index);
+    }
+
+    @Test
+    void withoutAPlanTheMatrixOfAPeersPortsIsShown() {
+        probes.neighbours.put("n01 10.9.1.2", "02:00:00:00:00:01");
+        probes.neighbours.put("n02 10.9.1.2", "02:00:00:00:00:02");
+        Check cables =
+                Doctor.checks(peer(), null).stream()
+                        .filter(c -> c.name().equals("cables"))
+                        .findFirst()
+                        .orElseThrow();
+        assertThat(examine(cables))
+                .extracting(f -> f.severity() + " " + f.summary())
+                .containsExactly(
+                        "INFO the peer's rxe10/1 10.9.1.2 is reached by rxe01/1 (n01), rxe02/1"
+                                + " (n02)",
+                        "INFO the peer's rxe20/1 10.9.2.2 is on no cable or switch of a port here");
+        assertThat(Doctor.checks(null, null)).noneMatch(c -> c.name().equals("cables"));
+    }
+
+    @Test
+    void aPeersPortWithOtherPacketsIsAWarning() {
+        List<Nic> nics =
+                List.of(
+                        new Nic(
+                                "n01",
+                                false,
+                                List.of(new Nic.Subnet(InetAddress.ofLiteral("10.9.1.1"), 24))),
+                        new Nic(
+                                "n02",
+                                false,
+                                List.of(new Nic.Subnet(InetAddress.ofLiteral("10.9.2.1"), 24))));
+        List<Finding> found =
+                new PeerCheck(peer()).examine(new Host(root, environment, nics, probes));
+        assertThat(found)
+                .filteredOn(f -> f.summary().startsWith("the peer's rxe"))
+                .extracting(f -> f.severity() + " " + f.summary())
+                .containsExactly(
+                        "INFO the peer's rxe10/1 10.9.1.2: in the subnet of rxe01/1 (n01) 4096",
+                        "WARNING the peer's rxe20/1 10.9.2.2 and the port here differ in the size"
+                                + " of their packets: both use the smaller");
+        assertThat(found)
+                .anyMatch(
+                        f ->
+                                f.evidence().contains("1024 bytes of data in a packet")
+                                        && f.evidence().contains("rxe02/1 (n02) 4096"));
     }
 
     @Test
