@@ -4,6 +4,7 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assumptions.assumeThat;
 
+import io.telpher.internal.transport.verbs.FakeVerbs;
 import io.telpher.internal.transport.verbs.RdmaNode;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -28,9 +29,8 @@ class RdmaVmTest {
     @Timeout(value = SECONDS + 120, unit = TimeUnit.SECONDS)
     void testsPassOnDevicesInSoftware() throws Exception {
         assumeThat(System.getenv("RDMA_VM")).as("this is the machine itself").isNull();
-        assumeThat(Path.of("/sys/class/infiniband/"))
-                .as("the tests run on real devices")
-                .satisfies(devices -> assertThat(devices.toFile().list()).isNullOrEmpty());
+        // Devices without RC queue pairs (EFA, iWARP) and ports that are down prove nothing.
+        assumeThat(FakeVerbs.isReal()).as("the tests run on real devices").isFalse();
         assumeThat(SCRIPT).as("no source tree around these tests").exists();
         List<String> build = List.of(SCRIPT.toString(), "build");
         Ended built = run(build);

@@ -2,6 +2,7 @@ package io.telpher.internal.transport.verbs;
 
 import io.telpher.Endpoint;
 import io.telpher.EndpointOptions;
+import io.telpher.TelpherException;
 import io.telpher.internal.ffi.linux.Descriptors;
 import io.telpher.internal.ffi.verbs.VerbsMemory;
 import io.telpher.internal.ffi.verbs.VerbsPorts;
@@ -28,13 +29,37 @@ public final class FakeVerbs extends FakeLibrary {
     /// Whether this machine has devices.
     private static final Provider SYSTEM = new SystemProvider();
 
-    private static final boolean REAL = SYSTEM.availability() instanceof Availability.Available;
+    private static final boolean REAL =
+            SYSTEM.availability() instanceof Availability.Available && hasActivePort(SYSTEM);
 
     private FakeVerbs() {
         reset();
     }
 
-    /// Whether tests of the transport run on devices of this machine, not on the double.
+    /// Whether a device opens and one of its ports is up.
+    static boolean hasActivePort(Provider provider) {
+        for (String device : provider.devices()) {
+            long context = 0;
+            try {
+                context = provider.open(device);
+                for (int port = 1; port <= provider.attributes(context).ports(); port++) {
+                    if (provider.port(context, port).state() == VerbsPorts.IBV_PORT_ACTIVE) {
+                        return true;
+                    }
+                }
+            } catch (TelpherException.NativeFailure e) {
+                continue; // of no use to tests either
+            } finally {
+                if (context != 0) {
+                    int unused = provider.close(context);
+                }
+            }
+        }
+        return false;
+    }
+
+    /// Whether tests of the transport run on devices of this machine, not on the double: there is
+    /// one with RC queue pairs whose port is up.
     public static boolean isReal() {
         return REAL;
     }
