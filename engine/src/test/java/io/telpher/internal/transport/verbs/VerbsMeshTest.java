@@ -293,9 +293,11 @@ class VerbsMeshTest {
     }
 
     /// On both cables: it may be done by then or not, but nothing is done that is not.
-    @Test
-    void aThirdOfAllPacketsIsLost() throws Exception {
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aThirdOfAllPacketsIsLost(boolean rings) throws Exception {
         connected(
+                rings ? RINGS : ALL,
                 (here, there, connection) -> {
                     MemoryRegion a = here.allocate(1 << 18, Access.READ_WRITE);
                     MemoryRegion b = there.allocate(1 << 18, Access.READ_WRITE);
@@ -329,9 +331,11 @@ class VerbsMeshTest {
     }
 
     /// The kernel takes the addresses of a port that goes down out of its table.
-    @Test
-    void aPortThatComesBackGetsItsLanesBack() throws Exception {
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aPortThatComesBackGetsItsLanesBack(boolean rings) throws Exception {
         connected(
+                rings ? RINGS : ALL,
                 (here, there, connection) -> {
                     MemoryRegion a = here.allocate(BYTES, Access.READ_WRITE);
                     MemoryRegion b = there.allocate(BYTES, Access.READ_WRITE);
@@ -354,13 +358,15 @@ class VerbsMeshTest {
                         Thread.sleep(20);
                     }
                     assertDone(write(connection, a, b), a, b);
-                    assertThat(connection.metrics().lanes())
-                            .as("one that came back carries something")
-                            .anyMatch(
-                                    lane ->
-                                            lane.index() >= LANES
-                                                    && lane.alive()
-                                                    && lane.bytesSent() > 0);
+                    if (rings) { // what the NIC writes by itself is no lane's
+                        assertThat(connection.metrics().lanes())
+                                .as("one that came back carries something")
+                                .anyMatch(
+                                        lane ->
+                                                lane.index() >= LANES
+                                                        && lane.alive()
+                                                        && lane.bytesSent() > 0);
+                    }
                 });
     }
 
