@@ -3,6 +3,7 @@ package io.telpher.internal.transport.verbs;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.telpher.Connection;
 import io.telpher.ConnectionMetrics;
 import io.telpher.Endpoint;
 import io.telpher.EndpointAddress;
@@ -11,7 +12,14 @@ import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
 import io.telpher.internal.transport.verbs.VerbsFaultsTest.Couple;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -23,6 +31,10 @@ import org.junit.jupiter.api.extension.ExtendWith;
 class VerbsCablesTest {
     private static final Duration LIMIT = Duration.ofSeconds(30);
     private static final FakeVerbs VERBS = FakeVerbs.HERE;
+    private static final int PEERS = 64;
+
+    /// A busy machine may not bring all to one place within the time that a handshake has.
+    private static final int AT_ONCE = 16;
 
     /// Both ports of both sides in one subnet, and each cabled to the other side's other one.
     @Test
@@ -86,6 +98,43 @@ class VerbsCablesTest {
                     .hasMessageContaining("lists no RDMA port");
             VERBS.port("fake0").active = true;
             assertThat(here.connect(there.address(), LIMIT).isOpen()).isTrue();
+        }
+    }
+
+    /// As many as a job of 64 has peers. They are let through when enough stand in the handshake
+    /// at once: one after another none would come through.
+    @Test
+    void peersAreSetUpAtOnce() throws Exception {
+        VERBS.removeDevice("fake1");
+        CountDownLatch inside = new CountDownLatch(AT_ONCE);
+        Provider slow =
+                Altered.provider(
+                        VERBS,
+                        "readyToReceive",
+                        (usual, arguments) -> {
+                            inside.countDown();
+                            assertThat(inside.await(LIMIT.toSeconds(), TimeUnit.SECONDS))
+                                    .as(
+                                            "%d stand here, not %d",
+                                            AT_ONCE - inside.getCount(), AT_ONCE)
+                                    .isTrue();
+                            return usual.answer();
+                        });
+        List<Endpoint> peers = new ArrayList<>();
+        try (Endpoint here = FakeVerbs.open(VerbsFaultsTest.OPTIONS, slow);
+                ExecutorService threads = Executors.newFixedThreadPool(PEERS)) {
+            for (int i = 0; i < PEERS; i++) {
+                peers.add(FakeVerbs.open(VerbsFaultsTest.OPTIONS, VERBS));
+            }
+            List<Future<Connection>> connecting = new ArrayList<>();
+            for (Endpoint peer : peers) {
+                connecting.add(threads.submit(() -> here.connect(peer.address(), LIMIT)));
+            }
+            for (Future<Connection> each : connecting) {
+                assertThat(each.get().isOpen()).isTrue();
+            }
+        } finally {
+            peers.forEach(Endpoint::close);
         }
     }
 
