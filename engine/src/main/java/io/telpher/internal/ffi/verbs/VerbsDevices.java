@@ -30,7 +30,8 @@ public final class VerbsDevices {
 
     /// ```text
     /// ibv_device:      16 node_type   20 transport_type   24 name   ...
-    /// ibv_context:     0 device   8 ops (VerbsOperations)   264 cmd_fd   268 async_fd   ...
+    /// ibv_context:     0 device   8 ops (VerbsOperations)   264 cmd_fd   268 async_fd
+    ///                  272 num_comp_vectors   ...
     /// ibv_device_attr: 0 fw_ver (64)   ...   80 max_mr_size   96 vendor_id   100 vendor_part_id
     ///                  108 max_qp   112 max_qp_wr   120 max_sge   132 max_cqe   136 max_mr
     ///                  144 max_qp_rd_atom   156 max_qp_init_rd_atom   227 phys_port_cnt   232 end
@@ -39,6 +40,7 @@ public final class VerbsDevices {
 
     static final int DEVICE_TRANSPORT_TYPE = 20;
     static final int CONTEXT_ASYNC_FD = 268;
+    static final int CONTEXT_NUM_COMP_VECTORS = 272;
 
     static final int ATTR_BYTES = 232;
     static final int ATTR_FW_VER = 0;
@@ -189,6 +191,14 @@ public final class VerbsDevices {
     /// context.
     public static int asyncDescriptor(long context) {
         return struct(context, CONTEXT_ASYNC_FD + 4).get(JAVA_INT, CONTEXT_ASYNC_FD);
+    }
+
+    /// How many interrupts completion queues of a device may use, at least 1.
+    public static int completionVectors(long context) {
+        int vectors =
+                struct(context, CONTEXT_NUM_COMP_VECTORS + 4)
+                        .get(JAVA_INT, CONTEXT_NUM_COMP_VECTORS);
+        return Math.max(1, vectors);
     }
 
     /// A structure of the library's, whose memory lives until the library frees it.

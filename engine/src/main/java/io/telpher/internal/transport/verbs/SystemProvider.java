@@ -20,6 +20,7 @@ import java.net.NetworkInterface;
 import java.net.SocketException;
 import java.net.UnknownHostException;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -28,6 +29,8 @@ final class SystemProvider implements Provider {
     /// Where `ibv_post_send` and `ibv_post_recv` say which request they did not take. A queue pair
     /// that refuses one is given up, so nobody reads it, and threads may share it.
     private static final long BAD = Arena.global().allocate(8, 8).address();
+
+    private final AtomicInteger nextVector = new AtomicInteger();
 
     @Override
     public Availability availability() {
@@ -206,9 +209,13 @@ final class SystemProvider implements Provider {
         return VerbsCompletions.destroyChannel(channel);
     }
 
+    /// Queues take the device's interrupts in turn, so that they are spread over processors.
     @Override
     public long createCq(long context, int entries, long channel) {
-        return VerbsCompletions.createQueue(context, entries, channel, 0);
+        int vector =
+                Math.floorMod(
+                        nextVector.getAndIncrement(), VerbsDevices.completionVectors(context));
+        return VerbsCompletions.createQueue(context, entries, channel, vector);
     }
 
     @Override

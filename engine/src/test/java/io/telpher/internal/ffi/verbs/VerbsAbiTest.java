@@ -132,7 +132,14 @@ class VerbsAbiTest {
                         "DEVICE_NODE_TYPE", "node_type",
                         "DEVICE_TRANSPORT_TYPE", "transport_type"));
         CConstants.put(
-                all, "VerbsDevices", "struct ibv_context", Map.of("CONTEXT_ASYNC_FD", "async_fd"));
+                all,
+                "VerbsDevices",
+                "struct ibv_context",
+                Map.of(
+                        "CONTEXT_ASYNC_FD",
+                        "async_fd",
+                        "CONTEXT_NUM_COMP_VECTORS",
+                        "num_comp_vectors"));
         upper(all, "VerbsDevices", "struct ibv_device_attr", VerbsDevices.class, "ATTR_");
         all.put("VerbsDevices.ATTR_FW_VER_BYTES", "sizeof(((struct ibv_device_attr *) 0)->fw_ver)");
         CConstants.put(
