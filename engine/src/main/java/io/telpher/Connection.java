@@ -54,7 +54,9 @@ public interface Connection extends AutoCloseable {
 
     // --- posted at once -------------------------------------------------------------------------
 
-    /// Writes local bytes into the peer's memory.
+    /// Writes local bytes into the peer's memory. When a lane breaks, bytes may be stored a second
+    /// time before the write ends: who polls the bytes themselves at the target has to be told that
+    /// the write has ended, by a notification or otherwise, before that memory gets another use.
     ///
     /// @param local what is written
     /// @param remote where to: at least as long as `local`

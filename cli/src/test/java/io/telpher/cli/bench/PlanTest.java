@@ -31,6 +31,12 @@ class PlanTest {
                 .containsExactly("cma");
         assertThat(options(List.of("verbs"), List.of(), List.of(), 1).wantedPaths())
                 .containsExactly("verbs");
+        for (List<String> transports : List.of(List.<String>of(), List.of("verbs"))) {
+            assertThat(
+                            options(transports, List.of("verbs", "verbs-ring"), List.of(), 1)
+                                    .wantedPaths())
+                    .containsExactly("verbs", "verbs-ring");
+        }
         assertThat(options(List.of("self"), List.of(), List.of(), 1).wantedPaths())
                 .containsExactly("self");
         assertThat(options(List.of(), List.of("self"), List.of(), 1).wantedPaths())
