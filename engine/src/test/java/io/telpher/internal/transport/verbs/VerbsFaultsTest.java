@@ -333,6 +333,11 @@ class VerbsFaultsTest {
         VERBS.port("fake0").losesFirst = true;
         VERBS.port("fake1").losesFirst = true;
         try (Couple couple = new Couple(RINGS)) {
+            // Those beside the first may take longer than `connect` waits for them.
+            long end = System.nanoTime() + LIMIT.toNanos();
+            while (couple.connection.metrics().lanes().size() < 3 && System.nanoTime() < end) {
+                Thread.onSpinWait();
+            }
             Write.start(couple, BYTES).assertDone();
             assertThat(couple.connection.metrics().lanes())
                     .hasSize(3)
