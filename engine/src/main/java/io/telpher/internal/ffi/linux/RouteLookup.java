@@ -23,6 +23,7 @@ public final class RouteLookup {
     static final int RTA_OIF = 4;
     static final int RTA_METRICS = 8;
     static final int RTA_MULTIPATH = 9;
+    static final int RTA_NH_ID = 30;
     static final int RTAX_MTU = 2;
     static final int RTN_UNICAST = 1;
 
@@ -69,7 +70,7 @@ public final class RouteLookup {
 
     /// Whether a table has a route by an interface, the on-link ones included. For packets that are
     /// bound to an interface, as those of a RoCE port are, the kernel takes every address to be
-    /// on-link where no table knows it: here that is no route.
+    /// on-link where no table knows it: here that is no route. One of several next hops counts.
     ///
     /// @param nic the index of the interface
     /// @param source an address that it has
@@ -82,7 +83,15 @@ public final class RouteLookup {
                     request(arena, source, target)
                             .set(RTMSG_FLAGS + 1, RTM_F_FIB_MATCH >> 8)
                             .attribute(RTA_OIF, index);
-            return interfaceOf(arena, request) == nic;
+            Netlink.Answer answer = Netlink.ask(arena, Netlink.NETLINK_ROUTE, request);
+            if (answer.error() < 0) {
+                return false;
+            }
+            Map<Integer, MemorySegment> found =
+                    Netlink.attributes(answer.messages().getFirst(), RTMSG_BYTES);
+            Set<Integer> nics = interfaces(found);
+            // The kernel looks for next hops of the interface that it was asked for alone.
+            return nics.contains(nic) || (nics.isEmpty() && found.containsKey(RTA_NH_ID));
         }
     }
 
