@@ -237,7 +237,7 @@ final class Device implements AutoCloseable {
     /// @param what it was for
     /// @return the failure with that limit and the remedy, where they may be the reason
     TelpherException.NativeFailure explained(TelpherException.NativeFailure e, String what) {
-        if (e.errno() != Errno.ENOMEM && e.errno() != Errno.EAGAIN) {
+        if (!isShortage(e)) {
             return e;
         }
         TelpherException.NativeFailure explained =
@@ -254,6 +254,11 @@ final class Device implements AutoCloseable {
                                 + " LimitMEMLOCK=infinity, --ulimit memlock=-1)");
         explained.addSuppressed(e);
         return explained;
+    }
+
+    /// Whether memory that can be pinned has run out, it may be.
+    static boolean isShortage(TelpherException.NativeFailure e) {
+        return e.errno() == Errno.ENOMEM || e.errno() == Errno.EAGAIN;
     }
 
     private static String lockedLimit() {

@@ -126,7 +126,8 @@ final class QueuePair {
     }
 
     /// With as much inline data as the device has room for, which it does not tell otherwise. Which
-    /// error says that there is too little is the provider's choice.
+    /// error says that there is too little is the provider's choice; one that says that memory has
+    /// run out tells nothing of the device.
     private void create(Shape shape) {
         TelpherException.NativeFailure first = null;
         int most = Math.min(shape.inline(), device.mostInline());
@@ -139,7 +140,7 @@ final class QueuePair {
                 }
                 return;
             } catch (TelpherException.NativeFailure e) {
-                if (bytes == 0) {
+                if (bytes == 0 || Device.isShortage(e)) {
                     if (first != null) {
                         e.addSuppressed(first);
                     }

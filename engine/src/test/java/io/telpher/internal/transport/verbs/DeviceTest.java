@@ -135,6 +135,20 @@ class DeviceTest {
         }
     }
 
+    /// It says nothing of the device.
+    @Test
+    void aShortageOfMemoryCostsNoInlineData() {
+        Device device = open();
+        VERBS.failNext("ibv_create_qp", Errno.ENOMEM);
+        assertThatThrownBy(() -> connect(device))
+                .hasMessageContaining("ibv_create_qp")
+                .hasMessageContaining("RLIMIT_MEMLOCK is ");
+        RingPair next = connect(device);
+        assertThat(next.queuePair().inline()).isEqualTo(192);
+        next.close();
+        device.close();
+    }
+
     /// The progress thread may have been on its way.
     @Test
     void noEventsAreTakenFromADeviceThatIsClosed() {
