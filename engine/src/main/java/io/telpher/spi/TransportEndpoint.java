@@ -14,8 +14,8 @@ public interface TransportEndpoint extends AutoCloseable {
         return 0;
     }
 
-    /// Asked anew for each connection, and when the ways that were told have all failed: others may
-    /// be told then.
+    /// Asked anew for each connection, and once more when the ways that were told have all failed:
+    /// others may be told then.
     ///
     /// @return every way to the peer, best first; those that are not possible carry the reason
     List<Route> routes(PeerAddress peer);

@@ -69,17 +69,18 @@ final class Connector {
         Queue<Dialler.Dialled> dialled = new ConcurrentLinkedQueue<>();
         List<Transports.Opened> left = new ArrayList<>(endpoint.transports().inUse());
         Deadline half = new Deadline(deadline.clock(), deadline.nanos() - deadline.left() / 2);
-        Set<String> tried = new HashSet<>(); // of a transport that is asked again
+        Set<String> tried = new HashSet<>(); // of a transport that is asked once more
         while (!left.isEmpty()) {
             Transports.Opened opened = left.removeFirst();
             TransportEndpoint by = opened.endpoint();
             List<Route> routes = new ArrayList<>();
-            List<Route> told = new ArrayList<>(by.routes(peer.peer()));
-            told.removeIf(route -> tried.contains(route.text()));
-            for (Route route : told) {
+            for (Route route : by.routes(peer.peer())) {
+                if (tried.contains(route.text())) {
+                    continue;
+                }
                 if (route.rejected() == null) {
                     routes.add(route);
-                } else {
+                } else if (tried.isEmpty()) {
                     failures.add("%s: rejected, %s".formatted(route.text(), route.rejected()));
                 }
             }
@@ -107,9 +108,9 @@ final class Connector {
             if (mine.forsaken && !deadline.passed()) {
                 mine.forsaken = false;
                 left = new ArrayList<>(endpoint.transports().inUse());
-            } else if (!routes.isEmpty() && !half.passed()) {
+            } else if (tried.isEmpty() && !routes.isEmpty() && !half.passed()) {
                 left.addFirst(opened); // it may know others now; the rest needs time, too
-                told.forEach(route -> tried.add(route.text()));
+                routes.forEach(route -> tried.add(route.text()));
                 continue;
             }
             tried.clear();

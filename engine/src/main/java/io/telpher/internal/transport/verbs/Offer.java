@@ -7,6 +7,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
 
 /// What each side says of its queue pair and ring: `OFFER` and `ANSWER` of `docs/rdma.md`.
 ///
@@ -41,6 +42,9 @@ record Offer(
     static final int GOOD = 0;
     static final int NO_SUCH_RAIL = 1;
     static final int FAILED = 2;
+
+    /// No packet finds its way to the rail of the other side.
+    static final int NO_WAY = 3;
 
     private static final byte[] MAGIC = "TLPV".getBytes(StandardCharsets.US_ASCII);
     private static final byte[] READY = "TLPR".getBytes(StandardCharsets.US_ASCII);
@@ -160,16 +164,16 @@ record Offer(
 
     /// Waits for [#sendReady].
     ///
-    /// @throws TelpherException.Unsupported when the other side refuses in its place
-    static void awaitReady(Channel channel, Deadline deadline) {
+    /// @return what the other side refuses with in its place, or null
+    static @Nullable Offer awaitReady(Channel channel, Deadline deadline) {
         byte[] got = channel.receive(READY.length, deadline);
         if (Arrays.equals(got, MAGIC)) {
             byte[] all = Arrays.copyOf(got, BYTES);
             byte[] rest = channel.receive(BYTES - got.length, deadline);
             System.arraycopy(rest, 0, all, got.length, rest.length);
-            throw new TelpherException.Unsupported(
-                    "the peer says: " + read(all, channel, deadline).reason());
+            return read(all, channel, deadline);
         }
         check(channel, Arrays.equals(got, READY), "last word", Arrays.toString(got));
+        return null;
     }
 }

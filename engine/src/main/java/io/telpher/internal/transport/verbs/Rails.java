@@ -3,9 +3,11 @@ package io.telpher.internal.transport.verbs;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashSet;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Set;
 import java.util.function.BiPredicate;
+import org.jspecify.annotations.Nullable;
 
 /// Decides which rails of two endpoints carry lanes. Pure: depends on its arguments only.
 final class Rails {
@@ -29,12 +31,20 @@ final class Rails {
 
     /// What is known of ways beyond the addresses of their rails.
     interface Known {
+        /// Packets have arrived, ever.
+        long WORKED = -1;
+
+        long UNTRIED = 0;
+
         /// Whether packets of a rail here find a way to one in another subnet, of the same family.
         boolean routed(Rail from, Rail to);
 
-        /// Whether nothing has arrived when this pair was tried.
-        default boolean vain(Pair pair) {
-            return false;
+        /// What came of trying this pair.
+        ///
+        /// @return [#WORKED], [#UNTRIED], or above that where nothing has arrived: the greater, the
+        ///     later it was tried
+        default long tried(Pair pair) {
+            return UNTRIED;
         }
 
         /// How far a rail here is from this process's memory.
@@ -45,22 +55,34 @@ final class Rails {
 
     /// What was decided.
     ///
-    /// @param pairs best first: the fastest, of these the nearest, those tried in vain last
+    /// @param pairs best first: those that have worked, those that were not tried, those tried in
+    ///     vain; of these the fastest, of equal ones the nearest
+    /// @param spared pairs tried in vain that are left out this time
     /// @param unreachable rails of the peer that are in no pair
-    record Plan(List<Pair> pairs, List<Unreachable> unreachable) {}
+    record Plan(List<Pair> pairs, List<Pair> spared, List<Unreachable> unreachable) {}
+
+    /// A pair that may be.
+    ///
+    /// @param turn whose turn to meet one it is, see [#meet]
+    /// @param at the place of the rail there
+    /// @param tried see [Known#tried], asked once: others go on meanwhile
+    private record Candidate(int turn, int at, Pair pair, long tried) {}
 
     /// Pairs rails: those in one subnet, one to one, in the order in which they are listed, so that
     /// each port of either side is used and none twice as much as others. Then ports that are in no
     /// pair so, where the network may lead from one to the other: a host may have a port in a
     /// subnet with everybody, and others each in a subnet of its own.
     ///
-    /// What was tried in vain is not tried again before the ports' other combinations: ports may
-    /// seem to be in one subnet, and each be cabled to one of the others.
+    /// What has worked stays as it is. What was tried in vain is not tried again before the ports'
+    /// other combinations: ports may seem to be in one subnet, and each be cabled to one of the
+    /// others. Where no pair has worked, such a try costs seconds in which nothing is connected:
+    /// none is planned then beside those that are new, and one alone where none is new, the one
+    /// that was tried longest ago.
     static Plan plan(List<Rail> local, List<Rail> remote, Known known) {
-        List<Pair> pairs = new ArrayList<>();
-        Set<Rail> met = new HashSet<>();
+        List<Candidate> met = new ArrayList<>();
+        Set<Rail> seen = new HashSet<>();
         for (Rail r : remote) {
-            if (!met.add(r)) {
+            if (!seen.add(r)) {
                 continue;
             }
             List<Rail> here = local.stream().filter(l -> sameLink(l, r)).toList();
@@ -69,59 +91,85 @@ final class Rails {
             }
             Rail first = here.getFirst();
             List<Rail> there = remote.stream().filter(x -> sameLink(first, x)).toList();
-            met.addAll(there);
-            meet(here, there, (l, x) -> true, known, pairs);
+            seen.addAll(there);
+            meet(here, there, (l, x) -> true, known, met);
         }
         for (boolean inet4 : new boolean[] {true, false}) {
-            List<Rail> here = unpaired(inet4, local, pairs.stream().map(Pair::local).toList());
-            List<Rail> there = unpaired(inet4, remote, pairs.stream().map(Pair::remote).toList());
-            meet(here, there, known::routed, known, pairs);
+            List<Rail> here =
+                    unpaired(inet4, local, met.stream().map(c -> c.pair().local()).toList());
+            List<Rail> there =
+                    unpaired(inet4, remote, met.stream().map(c -> c.pair().remote()).toList());
+            meet(here, there, known::routed, known, met);
         }
         List<Unreachable> unreachable = new ArrayList<>();
         for (Rail r : remote) {
-            if (pairs.stream().noneMatch(p -> samePort(p.remote(), r))) {
+            if (met.stream().noneMatch(c -> samePort(c.pair().remote(), r))) {
                 unreachable.add(new Unreachable(r, whyNot(r, local)));
             }
         }
-        pairs.sort( // stable
-                Comparator.comparing(known::vain)
-                        .thenComparing(Comparator.comparingInt(Rails::speed).reversed())
-                        .thenComparing(pair -> known.distance(pair.local())));
-        return new Plan(List.copyOf(pairs), List.copyOf(unreachable));
+        met.sort( // stable
+                Comparator.comparingLong(Candidate::tried)
+                        .thenComparingInt(c -> -speed(c.pair()))
+                        .thenComparingInt(c -> known.distance(c.pair().local())));
+        List<Pair> pairs = met.stream().map(Candidate::pair).toList();
+        int now = pairs.size();
+        if (met.stream().noneMatch(c -> c.tried() == Known.WORKED)) {
+            int untried = (int) met.stream().filter(c -> c.tried() == Known.UNTRIED).count();
+            now = Math.min(now, Math.max(1, untried));
+        }
+        return new Plan(
+                pairs.subList(0, now), pairs.subList(now, pairs.size()), List.copyOf(unreachable));
     }
 
-    /// Each rail here meets one there, or each there one here, whichever are more: the i-th the
-    /// i-th, or the next that it can reach, that has met fewer than others, and that it has not
-    /// tried in vain.
+    /// Each rail here meets one there, or each there one here, whichever are more. First they meet
+    /// as it has worked, then as it was not tried, then as it was in vain longest ago; of equal
+    /// combinations the i-th meets the i-th, or the next that it can reach. None meets more others
+    /// than it must.
     private static void meet(
             List<Rail> here,
             List<Rail> there,
             BiPredicate<Rail, Rail> reaches,
             Known known,
-            List<Pair> pairs) {
-        int most = here.isEmpty() || there.isEmpty() ? 0 : Math.max(here.size(), there.size());
+            List<Candidate> met) {
+        int turns = here.isEmpty() || there.isEmpty() ? 0 : Math.max(here.size(), there.size());
+        List<Candidate> left = new ArrayList<>();
+        for (int k = 0; k < there.size(); k++) {
+            for (int turn = 0; turn < turns; turn++) {
+                int at = (turn + k) % there.size();
+                Pair pair = new Pair(here.get(turn % here.size()), there.get(at));
+                left.add(new Candidate(turn, at, pair, known.tried(pair)));
+            }
+        }
+        left.sort(Comparator.comparingLong(Candidate::tried)); // stable
+        @Nullable Candidate[] chosen = new @Nullable Candidate[turns];
         int[] uses = new int[there.size()];
-        for (int i = 0; i < most; i++) {
-            Rail from = here.get(i % here.size());
-            int best = -1;
-            int least = Integer.MAX_VALUE;
-            for (int k = 0; k < there.size(); k++) {
-                int at = (i + k) % there.size();
-                int cost = 2 * uses[at] + (known.vain(new Pair(from, there.get(at))) ? 1 : 0);
-                if (cost < least && reaches.test(from, there.get(at))) {
-                    best = at;
-                    least = cost;
+        // What has worked needs no second round, where others would have taken its place.
+        int share = Math.ceilDiv(turns, Math.max(1, there.size()));
+        for (int most = 1; most <= turns; most++) {
+            for (Iterator<Candidate> each = left.iterator(); each.hasNext(); ) {
+                Candidate next = each.next();
+                int limit = next.tried() == Known.WORKED ? Math.max(share, most) : most;
+                if (chosen[next.turn()] != null || uses[next.at()] >= limit) {
+                    continue;
+                }
+                each.remove();
+                if (reaches.test(next.pair().local(), next.pair().remote())) {
+                    chosen[next.turn()] = next;
+                    uses[next.at()]++;
                 }
             }
-            if (best < 0) {
-                continue;
-            }
-            uses[best]++;
-            Rail to = there.get(best);
+        }
+        for (Candidate each : chosen) {
             // Several addresses of two ports are one way.
-            if (pairs.stream()
-                    .noneMatch(p -> samePort(p.local(), from) && samePort(p.remote(), to))) {
-                pairs.add(new Pair(from, to));
+            if (each != null
+                    && met.stream()
+                            .noneMatch(
+                                    c ->
+                                            samePort(c.pair().local(), each.pair().local())
+                                                    && samePort(
+                                                            c.pair().remote(),
+                                                            each.pair().remote()))) {
+                met.add(each);
             }
         }
     }

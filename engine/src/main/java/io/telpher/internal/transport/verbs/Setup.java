@@ -1,6 +1,7 @@
 package io.telpher.internal.transport.verbs;
 
 import io.telpher.TelpherException;
+import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.spi.Channel;
 import io.telpher.spi.Deadline;
 import java.time.Duration;
@@ -24,12 +25,15 @@ final class Setup {
 
     private final List<Device> devices;
     private final IbSettings settings;
+    private final Ways ways;
     private final boolean oneSided;
 
+    /// @param ways gets to know what came of pairs that were tried
     /// @param oneSided whether this side answers what peers ask for one-sided transfers
-    Setup(List<Device> devices, IbSettings settings, boolean oneSided) {
+    Setup(List<Device> devices, IbSettings settings, Ways ways, boolean oneSided) {
         this.devices = devices;
         this.settings = settings;
+        this.ways = ways;
         this.oneSided = oneSided;
     }
 
@@ -49,17 +53,25 @@ final class Setup {
         try {
             rings.offer(pair.remote().gid(), oneSided).send(stream, deadline);
             Offer answer = Offer.receive(stream, deadline);
-            if (answer.status() != Offer.GOOD) {
-                throw new TelpherException.Unsupported(
-                        "%s: the peer says: %s".formatted(pair.text(), answer.reason()));
-            }
+            checkAccepted(answer, pair);
             checkLinkLayer(answer, here.rail());
-            rings.connect(answer);
-            rings.prove(answer, deadline.or(PROOF));
+            try {
+                rings.connect(answer);
+                rings.prove(answer, deadline.or(PROOF));
+            } catch (TelpherException.TimedOut | TelpherException.NativeFailure e) {
+                if (isOfTheWay(e, deadline)) {
+                    ways.failed(pair);
+                }
+                throw e;
+            }
             Offer.sendReady(stream, deadline);
             // Without the echo a peer that gave up meanwhile would not be noticed: what is sent
             // into a stream that the other end has closed is not refused.
-            Offer.awaitReady(stream, deadline);
+            Offer refusal = Offer.awaitReady(stream, deadline);
+            if (refusal != null) {
+                checkAccepted(refusal, pair);
+            }
+            ways.worked(pair);
             done = true;
             return new Connected(rings, answer);
         } finally {
@@ -93,16 +105,20 @@ final class Setup {
             rings = new RingPair(here.device(), here.rail(), settings);
             rings.connect(offer);
             rings.offer(offer.gid(), oneSided).send(stream, deadline);
-            Offer.awaitReady(stream, deadline);
+            Offer refusal = Offer.awaitReady(stream, deadline);
+            if (refusal != null) {
+                throw new TelpherException.ProtocolViolation(
+                        stream.text() + ": refuses after it has asked: " + refusal.reason());
+            }
             rings.prove(offer, deadline.or(PROOF));
             Offer.sendReady(stream, deadline);
             done = true;
             return new Connected(rings, offer);
         } catch (TelpherException.NativeFailure | TelpherException.Unsupported e) {
-            refuse(here.rail() + ": " + e.getMessage(), stream, deadline, e);
+            refuse(e, here.rail() + ": " + e.getMessage(), stream, deadline);
             throw e;
         } catch (TelpherException.TimedOut e) {
-            refuse(String.valueOf(e.getMessage()), stream, deadline, e); // it names the rail
+            refuse(e, String.valueOf(e.getMessage()), stream, deadline); // it names the rail
             throw e;
         } finally {
             if (!done && rings != null) {
@@ -112,12 +128,37 @@ final class Setup {
     }
 
     private static void refuse(
-            String reason, Channel stream, Deadline deadline, TelpherException cause) {
+            TelpherException cause, String reason, Channel stream, Deadline deadline) {
+        int status = isOfTheWay(cause, deadline) ? Offer.NO_WAY : Offer.FAILED;
         try {
-            Offer.refusal(Offer.FAILED, reason).send(stream, deadline);
+            Offer.refusal(status, reason).send(stream, deadline);
         } catch (TelpherException unheard) {
             cause.addSuppressed(unheard);
         }
+    }
+
+    /// Whether a failure says that packets find no way between two rails: that of the proof, and
+    /// what the kernel says when it cannot resolve an address. A peer that is slow, or a side that
+    /// is short of memory or descriptors, says nothing of the way; nor does a proof that had less
+    /// than its time since all of the deadline's was spent.
+    private static boolean isOfTheWay(TelpherException failure, Deadline deadline) {
+        return failure instanceof TelpherException.NativeFailure of
+                ? of.errno() == Errno.ETIMEDOUT
+                        || of.errno() == Errno.EHOSTUNREACH
+                        || of.errno() == Errno.ENETUNREACH
+                : failure instanceof TelpherException.TimedOut && !deadline.passed();
+    }
+
+    /// @throws TelpherException.Unsupported when it refuses
+    private void checkAccepted(Offer answer, Rails.Pair pair) {
+        if (answer.status() == Offer.GOOD) {
+            return;
+        }
+        if (answer.status() == Offer.NO_WAY) {
+            ways.failed(pair);
+        }
+        throw new TelpherException.Unsupported(
+                "the peer says: " + answer.reason()); // who asks names the pair
     }
 
     private static void checkLinkLayer(Offer peer, Rail rail) {

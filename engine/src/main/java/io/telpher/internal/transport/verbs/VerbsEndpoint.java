@@ -62,7 +62,7 @@ final class VerbsEndpoint implements TransportEndpoint {
         for (Device device : devices) {
             memory.put(device, new Registrations(device, context, used > 1));
         }
-        this.setup = new Setup(devices, settings, allowsWindows());
+        this.setup = new Setup(devices, settings, ways, allowsWindows());
         this.tcp = new TcpTransport().open(new Streams());
     }
 
@@ -160,6 +160,12 @@ final class VerbsEndpoint implements TransportEndpoint {
                                     null,
                                     new Target(pair, List.copyOf(streams))));
         }
+        for (Rails.Pair pair : plan.spared()) {
+            routes.add(
+                    rejected(
+                            pair.text(),
+                            "nothing has arrived when it was tried; a later connect tries it again"));
+        }
         for (Rails.Unreachable each : plan.unreachable()) {
             routes.add(rejected(each.rail().toString(), each.why()));
         }
@@ -208,7 +214,7 @@ final class VerbsEndpoint implements TransportEndpoint {
         try {
             connected =
                     pair != null
-                            ? initiate(channel, pair, deadline)
+                            ? setup.initiate(channel, pair, deadline)
                             : setup.accept(channel, deadline);
             control = tcp.link(stream, role, peer, deadline).lane();
         } finally {
@@ -220,17 +226,6 @@ final class VerbsEndpoint implements TransportEndpoint {
             }
         }
         return link(connected.rings(), connected.peer(), new ControlStream(control));
-    }
-
-    private Setup.Connected initiate(Channel channel, Rails.Pair pair, Deadline deadline) {
-        try {
-            Setup.Connected connected = setup.initiate(channel, pair, deadline);
-            ways.worked(pair);
-            return connected;
-        } catch (TelpherException.TimedOut | TelpherException.NativeFailure e) {
-            ways.failed(pair);
-            throw e;
-        }
     }
 
     private Link link(RingPair rings, Offer peer, ControlStream control) {

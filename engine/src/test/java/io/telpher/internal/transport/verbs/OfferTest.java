@@ -112,9 +112,12 @@ class OfferTest {
             }
         }
         byte[] refusal = bytes(Offer.refusal(Offer.FAILED, "no way back"));
-        assertThatThrownBy(() -> Offer.awaitReady(new Tape().rewind(refusal), DEADLINE))
-                .isInstanceOf(TelpherException.Unsupported.class)
-                .hasMessage("the peer says: no way back");
+        assertThat(Offer.awaitReady(new Tape().rewind(refusal), DEADLINE))
+                .satisfies(
+                        got -> {
+                            assertThat(got.status()).isEqualTo(Offer.FAILED);
+                            assertThat(got.reason()).isEqualTo("no way back");
+                        });
         assertThatThrownBy(() -> Offer.awaitReady(new Tape().rewind(new byte[4]), DEADLINE))
                 .isInstanceOf(TelpherException.ProtocolViolation.class);
     }

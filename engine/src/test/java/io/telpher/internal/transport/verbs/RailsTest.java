@@ -13,7 +13,10 @@ import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.function.Predicate;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class RailsTest {
     /// A port at each of two NUMA nodes; a process that is bound to the second.
@@ -176,12 +179,8 @@ class RailsTest {
     /// Ports of one subnet that are not on one network: cables that keep the prefix fe80::/64.
     @Test
     void whatWasTriedInVainGivesWayToOtherCombinations() {
-        List<Rail> local = new ArrayList<>();
-        List<Rail> remote = new ArrayList<>();
-        for (int i = 0; i < 4; i++) {
-            local.add(infiniBand("a" + i, "fe80::1:" + i, 1));
-            remote.add(infiniBand("b" + i, "fe80::2:" + i, 1));
-        }
+        List<Rail> local = ports("a", 4);
+        List<Rail> remote = ports("b", 4);
         int[] order = {0, 1, 2, 3};
         do {
             assertThat(triesUntilAllWork(local, remote, order))
@@ -191,31 +190,112 @@ class RailsTest {
     }
 
     private static int triesUntilAllWork(List<Rail> local, List<Rail> remote, int[] order) {
-        Set<Rails.Pair> vain = new HashSet<>();
-        Rails.Known known =
-                new Rails.Known() {
-                    @Override
-                    public boolean routed(Rail from, Rail to) {
-                        return false;
-                    }
-
-                    @Override
-                    public boolean vain(Rails.Pair pair) {
-                        return vain.contains(pair);
-                    }
-                };
+        Ways ways = new Ways(FakeVerbs.HERE, NEAR_TO_SECOND);
         int tries = 0;
-        boolean failed;
-        do {
-            failed = false;
-            for (Rails.Pair pair : Rails.plan(local, remote, known).pairs()) {
-                if (remote.indexOf(pair.remote()) != order[local.indexOf(pair.local())]) {
-                    failed = true;
-                    vain.add(pair);
+        while (connect(
+                                local,
+                                remote,
+                                ways,
+                                p -> remote.indexOf(p.remote()) == order[local.indexOf(p.local())])
+                        .working
+                        .size()
+                < order.length) {
+            if (++tries == 100) {
+                break;
+            }
+        }
+        return tries;
+    }
+
+    /// What came of one connect.
+    ///
+    /// @param before pairs that were dialled in vain before one worked
+    /// @param working those that worked
+    private record Connected(List<Rails.Pair> before, List<Rails.Pair> working) {}
+
+    /// As the engine does: asks for the ways, once more when all have failed, and dials each until
+    /// one works; the others join.
+    private static Connected connect(
+            List<Rail> local, List<Rail> remote, Ways ways, Predicate<Rails.Pair> works) {
+        List<Rails.Pair> before = new ArrayList<>();
+        List<Rails.Pair> working = new ArrayList<>();
+        for (int asked = 0; asked < 2 && working.isEmpty(); asked++) {
+            for (Rails.Pair pair : Rails.plan(local, remote, ways).pairs()) {
+                if (works.test(pair)) {
+                    ways.worked(pair);
+                    working.add(pair);
+                } else if (!before.contains(pair)) {
+                    ways.failed(pair);
+                    if (working.isEmpty()) {
+                        before.add(pair);
+                    }
                 }
             }
-        } while (failed && ++tries < 100);
-        return tries;
+        }
+        return new Connected(before, working);
+    }
+
+    private static List<Rail> ports(String name, int count) {
+        List<Rail> all = new ArrayList<>();
+        for (int i = 0; i < count; i++) {
+            all.add(infiniBand(name + i, "fe80::%d:%d".formatted(name.charAt(0) - 'a' + 1, i), 1));
+        }
+        return all;
+    }
+
+    /// Each host's other ports lead to others.
+    @ParameterizedTest
+    @ValueSource(ints = {1, 2, 3, 4})
+    void theOnePairThatWorksIsFoundAndStays(int count) {
+        List<Rail> local = ports("a", count);
+        List<Rail> remote = ports("b", count);
+        for (Rail here : local) {
+            for (Rail there : remote) {
+                Rails.Pair right = new Rails.Pair(here, there);
+                Ways ways = new Ways(FakeVerbs.HERE, NEAR_TO_SECOND);
+                int needed = 1;
+                while (connect(local, remote, ways, right::equals).working.isEmpty()) {
+                    assertThat(++needed).as(right.text()).isLessThan(4);
+                }
+                for (int again = 0; again < 5; again++) {
+                    assertThat(connect(local, remote, ways, right::equals))
+                            .as("%s, connect %d after", right.text(), again + 1)
+                            .isEqualTo(new Connected(List.of(), List.of(right)));
+                }
+            }
+        }
+    }
+
+    /// A firewall drops what the ports send: each vain try costs seconds.
+    @Test
+    void ofAPeerThatNothingReachesTwoPairsAreTriedInTurn() {
+        List<Rail> local = ports("a", 4);
+        List<Rail> remote = ports("b", 4);
+        Ways ways = new Ways(FakeVerbs.HERE, NEAR_TO_SECOND);
+        for (int i = 0; i < 2; i++) {
+            assertThat(connect(local, remote, ways, pair -> false).before).hasSize(8);
+        }
+        Set<Rails.Pair> all = new HashSet<>();
+        for (int i = 0; i < 8; i++) {
+            List<Rails.Pair> tried = connect(local, remote, ways, pair -> false).before;
+            assertThat(tried).hasSize(2);
+            all.addAll(tried);
+        }
+        assertThat(all).hasSize(16);
+    }
+
+    /// Those of whom nothing was asked for longest are forgotten.
+    @Test
+    void whatCameOfAPairIsKeptWhileItIsAskedFor() {
+        List<Rail> local = ports("a", 1);
+        List<Rail> remote = ports("b", 2);
+        Rails.Pair vain = new Rails.Pair(local.getFirst(), remote.getFirst());
+        Ways ways = new Ways(FakeVerbs.HERE, NEAR_TO_SECOND);
+        ways.failed(vain);
+        for (int i = 0; i < 10_000; i++) {
+            ways.failed(new Rails.Pair(local.getFirst(), infiniBand("c" + i, "fe80::3:1", 1)));
+            assertThat(pairs(local, remote, ways)).containsExactly("a0-b1");
+        }
     }
 
     /// The next order of all.
@@ -253,6 +333,9 @@ class RailsTest {
         Rails.Pair first = new Rails.Pair(local.getFirst(), remote.getFirst());
         Ways ways = new Ways(FakeVerbs.HERE, NEAR_TO_SECOND);
         ways.failed(first);
+        assertThat(pairs(local, remote, ways)).as("while none has worked").containsExactly("a1-b1");
+        assertThat(Rails.plan(local, remote, ways).spared()).containsExactly(first);
+        ways.worked(new Rails.Pair(local.getLast(), remote.getLast()));
         assertThat(pairs(local, remote, ways)).containsExactly("a1-b1", "a0-b0");
         ways.worked(first);
         assertThat(pairs(local, remote, ways)).containsExactly("a0-b0", "a1-b1");

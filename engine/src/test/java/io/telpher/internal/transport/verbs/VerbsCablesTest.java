@@ -13,7 +13,6 @@ import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
 import io.telpher.internal.transport.verbs.VerbsFaultsTest.Couple;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
@@ -21,9 +20,12 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BiPredicate;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.extension.ExtendWith;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /// Which ports find each other, on the double.
 @Timeout(120)
@@ -36,39 +38,86 @@ class VerbsCablesTest {
     /// A busy machine may not bring all to one place within the time that a handshake has.
     private static final int AT_ONCE = 16;
 
-    /// Both ports of both sides in one subnet, and each cabled to the other side's other one.
-    @Test
-    void portsThatAreCabledCrosswiseFindEachOther() {
+    /// Both ports of both sides in one subnet, and each cabled to the other side's other one; the
+    /// addresses cannot be resolved by the side that connects, or by the other one.
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void portsThatAreCabledCrosswiseFindEachOther(boolean near) {
         VERBS.port("fake0").prefix = 16;
         VERBS.port("fake1").prefix = 16;
         AtomicInteger vain = new AtomicInteger();
-        Provider crossed =
-                Altered.provider(
-                        VERBS,
-                        "readyToReceive",
-                        (usual, arguments) -> {
-                            byte[] peer = ((VerbsQueuePairs.Receiving) arguments[1]).path().gid();
-                            String device = VERBS.deviceOf((long) arguments[0]);
-                            if (VERBS.port(device).gids.stream()
-                                    .anyMatch(own -> Arrays.equals(own.gid(), peer))) {
-                                vain.incrementAndGet();
-                                throw Errno.failure(
-                                        -Errno.ETIMEDOUT, "ibv_modify_qp", "no answer to ARP");
-                            }
-                            return usual.answer();
-                        });
-        try (Couple couple = new Couple(VerbsFaultsTest.ALL, crossed, VERBS)) {
-            long end = System.nanoTime() + LIMIT.toNanos();
-            while (!both(couple) && System.nanoTime() < end) {
-                Thread.onSpinWait();
+        Provider crossed = cabled((here, there) -> !here.equals(there), vain);
+        try (Couple couple =
+                near
+                        ? new Couple(VerbsFaultsTest.ALL, crossed, VERBS)
+                        : new Couple(VerbsFaultsTest.ALL, VERBS, crossed)) {
+            Connection connection = couple.connection;
+            for (int connects = 0; connects < 3; connects++) {
+                assertThat(bothWays(connection))
+                        .anySatisfy(way -> assertThat(way).startsWith("fake0/1").endsWith("77.1.1"))
+                        .anySatisfy(
+                                way -> assertThat(way).startsWith("fake1/1").endsWith("77.0.1"));
+                assertThat(vain).as("connect %d", connects + 1).hasValue(2);
+                connection.close();
+                connection = couple.here.connect(couple.there.address(), LIMIT);
             }
-            assertThat(couple.connection.metrics().lanes())
-                    .extracting(ConnectionMetrics.Lane::description)
-                    .as(couple.connection.explain())
-                    .anySatisfy(way -> assertThat(way).startsWith("fake0/1").endsWith("10.77.1.1"))
-                    .anySatisfy(way -> assertThat(way).startsWith("fake1/1").endsWith("10.77.0.1"));
-            assertThat(vain).hasValue(2);
         }
+    }
+
+    /// Each side's other port leads elsewhere.
+    @Test
+    void theOneCableIsTakenEachTime() {
+        VERBS.port("fake0").prefix = 16;
+        VERBS.port("fake1").prefix = 16;
+        Provider one = cabled((here, there) -> here == 1 && there == 1, new AtomicInteger());
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL, one, VERBS)) {
+            Connection connection = couple.connection;
+            for (int connects = 0; connects < 5; connects++) {
+                assertThat(connection.metrics().lanes().getFirst().description())
+                        .as("connect %d", connects + 1)
+                        .startsWith("fake1/1")
+                        .endsWith("10.77.1.1");
+                connection.close();
+                connection = couple.here.connect(couple.there.address(), LIMIT);
+            }
+        }
+    }
+
+    /// Memory that has run out says nothing of the way.
+    @Test
+    void whatFailsHereIsNoReasonForOtherCombinations() {
+        VERBS.port("fake0").prefix = 16;
+        VERBS.port("fake1").prefix = 16;
+        VERBS.failNext("ibv_reg_mr", Errno.ENOMEM);
+        try (Couple couple = new Couple(VerbsFaultsTest.ALL)) {
+            couple.connection.close();
+            assertThat(bothWays(couple.here.connect(couple.there.address(), LIMIT)))
+                    .allSatisfy(
+                            way ->
+                                    assertThat(way)
+                                            .endsWith(
+                                                    "10.77." + way.charAt("fake".length()) + ".1"));
+        }
+    }
+
+    /// The double whose ports reach some of the peer's alone.
+    ///
+    /// @param reaches whether port `fake0` or `fake1` reaches the one with the address 10.77.0.1 or
+    ///     10.77.1.1
+    /// @param vain counts what was tried in vain
+    private static Provider cabled(BiPredicate<Integer, Integer> reaches, AtomicInteger vain) {
+        return Altered.provider(
+                VERBS,
+                "readyToReceive",
+                (usual, arguments) -> {
+                    byte[] peer = ((VerbsQueuePairs.Receiving) arguments[1]).path().gid();
+                    String device = VERBS.deviceOf((long) arguments[0]);
+                    if (!reaches.test(device.charAt("fake".length()) - '0', (int) peer[14])) {
+                        vain.incrementAndGet();
+                        throw Errno.failure(-Errno.ETIMEDOUT, "ibv_modify_qp", "no answer to ARP");
+                    }
+                    return usual.answer();
+                });
     }
 
     @Test
@@ -138,11 +187,20 @@ class VerbsCablesTest {
         }
     }
 
-    private static boolean both(Couple couple) {
-        return couple.connection.metrics().lanes().stream()
-                        .map(lane -> lane.description().substring(0, 5))
-                        .distinct()
-                        .count()
-                == 2;
+    /// Waits for lanes by both ports.
+    ///
+    /// @return the ways of all lanes
+    private static List<String> bothWays(Connection connection) {
+        long end = System.nanoTime() + LIMIT.toNanos();
+        List<String> ways;
+        do {
+            ways =
+                    connection.metrics().lanes().stream()
+                            .map(ConnectionMetrics.Lane::description)
+                            .toList();
+        } while (ways.stream().map(way -> way.substring(0, 5)).distinct().count() < 2
+                && System.nanoTime() < end);
+        assertThat(ways).as(connection.explain()).isNotEmpty();
+        return ways;
     }
 }
