@@ -153,7 +153,7 @@ class MemoryRegion:
 
     @property
     def view(self) -> memoryview:
-        """The bytes, of host memory. They stay for as long as it, or an array over it, is alive: when the region is closed before, they are nobody else's."""
+        """The bytes, of host memory. They stay for as long as it, or an array over it, is alive: once the region is closed (not only busy), they are nobody else's."""
         if self._device is not None:
             raise BufferError("memory of %s has no bytes on the host: use copy_out, or device_view and torch() on the device" % self.device)
         exporter = self._export()

@@ -29,8 +29,10 @@ public interface LocalRegion {
         return null;
     }
 
+    /// Asked when it is closed: once true, it stays so.
+    ///
     /// @return whether Telpher allocated the memory in a way that lets it stay mapped by peers
-    ///     after it was closed: it is gone with the last mapping
+    ///     after it was closed, and nobody here uses it any more: it is gone with the last mapping
     default boolean mayLinger() {
         return memfd() >= 0;
     }

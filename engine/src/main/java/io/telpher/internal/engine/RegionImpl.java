@@ -130,8 +130,8 @@ final class RegionImpl implements MemoryRegion, LocalRegion, Lendable {
     }
 
     @Override
-    public boolean mayLinger() {
-        return memory.mayLinger();
+    public synchronized boolean mayLinger() {
+        return memory.mayLinger() && loans == 0;
     }
 
     @Override

@@ -4,7 +4,8 @@ package io.telpher.internal.memory;
 /// gone: an array of Python's. Thread-safe.
 public interface Lendable {
     /// The memory stays where it is until it is given back as often as it was lent, also when the
-    /// region is closed meanwhile; peers and transfers are shut out by that as always.
+    /// region is closed meanwhile; peers and transfers are shut out by that as always. A peer that
+    /// stands still in the middle of a copy cannot be, so closing is `RegionBusy` then.
     ///
     /// @throws io.telpher.TelpherException.Closed when the region is closed
     void lend();

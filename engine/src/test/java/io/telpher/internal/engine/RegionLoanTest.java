@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.telpher.MemoryRegion;
 import io.telpher.TelpherException;
 import io.telpher.internal.memory.Lendable;
+import io.telpher.spi.LocalRegion;
 import java.lang.foreign.MemorySegment;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -25,6 +26,7 @@ class RegionLoanTest {
             MemorySegment bytes = region.segment();
             Lendable lendable = (Lendable) region;
             lendable.lend();
+            assertThat(((LocalRegion) region).mayLinger()).isFalse();
             lendable.lend();
             if (withEndpoint) {
                 endpoint.close();
@@ -50,6 +52,7 @@ class RegionLoanTest {
             MemorySegment bytes = region.segment();
             ((Lendable) region).lend();
             ((Lendable) region).giveBack();
+            assertThat(((LocalRegion) region).mayLinger()).isTrue();
             assertThat(bytes.scope().isAlive()).isTrue();
             region.close();
             assertThat(bytes.scope().isAlive()).isFalse();

@@ -213,9 +213,9 @@ final class ShmEndpoint implements TransportEndpoint {
         }
     }
 
-    /// @return whether a link's peer may be inside regions that cannot be taken from it
+    /// @return whether a link's peer may be inside regions
     boolean hasLentTo(ShmLink link) {
-        return link.hasBorrowed() || (!lent.isEmpty() && link.pid() == host.pid());
+        return link.reachesAny() || (!lent.isEmpty() && link.pid() == host.pid());
     }
 
     void remove(ShmLink link) {
@@ -243,6 +243,7 @@ final class ShmEndpoint implements TransportEndpoint {
         MemorySegment segment = region.segment();
         boolean mapped = (paths & RegionMessage.MAPPED) != 0 && allows("mapped");
         if (mapped && region.memfd() >= 0) {
+            link.map(index, generation);
             return new RegionMessage.Answer(
                     RegionMessage.Status.OK,
                     RegionMessage.MAPPED,
@@ -284,7 +285,7 @@ final class ShmEndpoint implements TransportEndpoint {
                     : RegionMessage.Answer.only(RegionMessage.Status.NO_PATH);
         }
         link.imported(announcement);
-        if (!region.mayLinger() || path == RegionMessage.IPC) {
+        if (path == RegionMessage.IPC) {
             link.borrow(region.index(), region.generation());
         }
         boolean through = tails && !allows(GpuWindow.path(export.way()));
@@ -365,9 +366,10 @@ final class ShmEndpoint implements TransportEndpoint {
     }
 
     /// Closes the entry, so that nobody gets in any more, and waits for those inside. At the
-    /// deadline a region that is only mapped counts as free: a stopped importer keeps the old pages
-    /// to itself, and nobody uses them again. Memory that was lent by `cma` or inside the process
-    /// cannot be taken away, so its holder is named.
+    /// deadline a region that is only mapped, and may linger, counts as free: a stopped importer
+    /// keeps the old pages to itself, and nobody uses them again. What somebody goes on using here,
+    /// and what was lent by `cma` or inside the process, cannot be taken away, so its holder is
+    /// named.
     @Override
     public @Nullable String revoke(LocalRegion region, Deadline deadline) {
         synchronized (exports) {
@@ -379,7 +381,9 @@ final class ShmEndpoint implements TransportEndpoint {
         long announcement = HazardPage.announcement(region.index(), region.generation());
         for (ShmLink link : links) {
             if (!link.awaitNobodyInside(announcement, deadline)
-                    && (link.hasBorrowed(announcement) || lent.contains(announcement))) {
+                    && (!region.mayLinger()
+                            || link.hasBorrowed(announcement)
+                            || lent.contains(announcement))) {
                 return "process %d is in the middle of a copy (%s)".formatted(link.pid(), link);
             }
         }
@@ -394,7 +398,8 @@ final class ShmEndpoint implements TransportEndpoint {
         return null;
     }
 
-    /// Waits until no importer has a GPU's region mapped.
+    /// Waits until no importer has a GPU's region mapped: not only until it says that nobody is
+    /// inside, for a process that has hung up and not ended yet says nothing.
     ///
     /// @return null, or who still has
     private @Nullable String unmapped(LocalRegion region, long announcement, Deadline deadline) {
@@ -409,7 +414,7 @@ final class ShmEndpoint implements TransportEndpoint {
         for (ShmLink link : links) {
             for (int spins = 0; link.hasImported(announcement); spins++) {
                 if (deadline.passed()) {
-                    if (link.hasBorrowed(announcement)) {
+                    if (!region.mayLinger() || link.hasBorrowed(announcement)) {
                         return "process %d still has it mapped (%s)".formatted(link.pid(), link);
                     }
                     break; // the memory is that process's until it unmaps it

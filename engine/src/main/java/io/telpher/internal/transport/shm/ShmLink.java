@@ -22,7 +22,7 @@ import org.jspecify.annotations.Nullable;
 /// that becomes another program hangs up too. A pidfd tells of the process's end besides.
 ///
 /// The resources are given back when the lane and the windows are both closed, except what is
-/// needed to see when the peer has left memory that cannot be taken from it. An importer closes
+/// needed to see when the peer has left this side's memory. An importer closes
 /// its windows, which waits for its threads inside, before its socket: so a hang-up also says that
 /// nobody of the peer is inside a region of this process any more.
 final class ShmLink {
@@ -43,6 +43,10 @@ final class ShmLink {
     /// Announcements of the regions that the peer reaches by `cma`: those cannot be taken away
     /// while it is inside.
     private final Set<Long> borrowed = ConcurrentHashMap.newKeySet();
+
+    /// Announcements of the regions of host memory that the peer was given to map: those can be,
+    /// but for loans ([io.telpher.internal.memory.Lendable]).
+    private final Set<Long> mapped = ConcurrentHashMap.newKeySet();
 
     /// Announcements of the regions of GPUs that the peer was given and has not released.
     private final Set<Long> imported = ConcurrentHashMap.newKeySet();
@@ -76,8 +80,8 @@ final class ShmLink {
     private enum State {
         /// Lane or windows are open.
         OPEN,
-        /// Both are closed here, but the peer may still be inside regions that cannot be taken
-        /// away: its announcements stay in view until it hangs up.
+        /// Both are closed here, but the peer may still be inside regions: its announcements stay
+        /// in view until it hangs up.
         LINGERING,
         /// Nothing is left.
         FREED
@@ -356,9 +360,14 @@ final class ShmLink {
         borrowed.add(HazardPage.announcement(index, generation));
     }
 
-    /// @return whether the peer reaches any region in a way that cannot be taken from it
-    boolean hasBorrowed() {
-        return !borrowed.isEmpty() || !imported.isEmpty();
+    /// Notes that the peer was given a region of host memory to map.
+    void map(int index, int generation) {
+        mapped.add(HazardPage.announcement(index, generation));
+    }
+
+    /// @return whether the peer reaches any region that an owner may have to wait for
+    boolean reachesAny() {
+        return !borrowed.isEmpty() || !mapped.isEmpty() || !imported.isEmpty();
     }
 
     /// @return whether [#borrow] was called for that region
@@ -369,12 +378,14 @@ final class ShmLink {
     /// The region is closed for good.
     void giveBack(long announcement) {
         borrowed.remove(announcement);
+        mapped.remove(announcement);
     }
 
     /// Waits until the peer has nobody inside a region that was closed before.
     ///
-    /// @return whether that came to be before the deadline. If not, shared memory can be abandoned
-    ///     all the same: its pages stay with the peer, and nobody here uses them again
+    /// @return whether that came to be before the deadline. If not, memory that may linger
+    ///     ([io.telpher.spi.LocalRegion#mayLinger]) can be abandoned all the same: its pages stay
+    ///     with the peer, and nobody here uses them again
     boolean awaitNobodyInside(long announcement, Deadline deadline) {
         for (int spins = 0; isNamed(announcement); spins++) {
             if (deadline.passed()) {

@@ -29,6 +29,7 @@ import java.util.concurrent.Future;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /// What the engine is to one endpoint of the transport, as little of it as the tests need: an epoll
@@ -63,8 +64,19 @@ final class ShmHarness implements EndpointContext, AutoCloseable {
     }
 
     record Region(
-            int index, int generation, long key, MemorySegment segment, Access access, int memfd)
-            implements LocalRegion {}
+            int index,
+            int generation,
+            long key,
+            MemorySegment segment,
+            Access access,
+            int memfd,
+            AtomicBoolean isUsed)
+            implements LocalRegion {
+        @Override
+        public boolean mayLinger() {
+            return memfd >= 0 && !isUsed.get();
+        }
+    }
 
     private void loop() {
         Epoll.Events events = new Epoll.Events(Arena.ofAuto(), 16);
@@ -99,7 +111,8 @@ final class ShmHarness implements EndpointContext, AutoCloseable {
 
     Region add(int index, int generation, MemorySegment segment, Access access, int memfd) {
         long key = ThreadLocalRandom.current().nextLong();
-        Region region = new Region(index, generation, key, segment, access, memfd);
+        Region region =
+                new Region(index, generation, key, segment, access, memfd, new AtomicBoolean());
         regions.put(index, region);
         endpoint.opened(region);
         return region;

@@ -29,6 +29,7 @@ import java.util.HexFormat;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /// One-sided access between two processes, and what happens when one of them stops, dies or becomes
@@ -161,9 +162,10 @@ class ShmProcessesTest {
         }
     }
 
+    /// @param isUsed whether the memory is used after the region is closed
     @ParameterizedTest
-    @ValueSource(strings = {"mapped", "cma"})
-    void aStoppedImporterDoesNotHoldAnOwnerForEver(String path) throws Exception {
+    @CsvSource({"mapped, false", "mapped, true", "cma, false"})
+    void aStoppedImporterDoesNotHoldAnOwnerForEver(String path, boolean isUsed) throws Exception {
         EndpointOptions options = EndpointOptions.DEFAULTS.withPaths(List.of(path, "shm-ring"));
         try (ShmHarness harness = new ShmHarness(options);
                 SharedMemory memory =
@@ -172,13 +174,14 @@ class ShmProcessesTest {
             child.say(ChildJvm.text(harness.address()));
             Link link = harness.connect(ChildJvm.address(child.hear()));
             ShmHarness.Region region = harness.register(memory);
+            region.isUsed().set(isUsed);
             child.say(HexFormat.of().formatHex(harness.remote(region).toBytes()));
             assertThat(child.hear()).isEqualTo(path);
             Processes.kill(child.pid(), Processes.SIGSTOP);
             long before = System.nanoTime();
             String holder = harness.revoke(region, Duration.ofMillis(200));
             assertThat(System.nanoTime() - before).isBetween(190_000_000L, 2_000_000_000L);
-            if (path.equals("mapped")) {
+            if (path.equals("mapped") && !isUsed) {
                 assertThat(holder).isNull();
             } else {
                 assertThat(holder).contains("process " + child.pid());
@@ -193,18 +196,20 @@ class ShmProcessesTest {
         }
     }
 
-    @Test
-    void anImporterIsWaitedForAfterTheLinkWasClosed() throws Exception {
-        EndpointOptions options = EndpointOptions.DEFAULTS.withPaths(List.of("cma", "shm-ring"));
+    @ParameterizedTest
+    @ValueSource(strings = {"mapped", "cma"})
+    void anImporterIsWaitedForAfterTheLinkWasClosed(String path) throws Exception {
+        EndpointOptions options = EndpointOptions.DEFAULTS.withPaths(List.of(path, "shm-ring"));
         try (ShmHarness harness = new ShmHarness(options);
                 SharedMemory memory =
                         SharedMemory.allocate(SIZE, Access.READ_WRITE, SharedMemory.Pages.SMALL);
-                ChildJvm child = new ChildJvm(Child.class, "hold", "cma")) {
+                ChildJvm child = new ChildJvm(Child.class, "hold", path)) {
             child.say(ChildJvm.text(harness.address()));
             Link link = harness.connect(ChildJvm.address(child.hear()));
             ShmHarness.Region region = harness.register(memory);
+            region.isUsed().set(true);
             child.say(HexFormat.of().formatHex(harness.remote(region).toBytes()));
-            assertThat(child.hear()).isEqualTo("cma");
+            assertThat(child.hear()).isEqualTo(path);
             link.windows().close();
             link.lane().close();
             assertThat(harness.revoke(region, Duration.ofMillis(50)))
