@@ -126,6 +126,36 @@ class GpuViaTest extends OnFakeGpu {
         }
     }
 
+    /// A kernel needs no buffers on the GPU in between, which may be full; copy engines do.
+    @ParameterizedTest
+    @CsvSource({"false, cuda-via-gpu", "true, shm-ring"})
+    void aFullGpuCarriesByKernel(boolean byEngines, String path) {
+        FakeGpu.assumeKernels();
+        List<String> arguments = byEngines ? jvmArguments() : FakeGpu.jvmArguments();
+        Map<String, String> variables =
+                Map.of(
+                        "FAKE_CUDA_DEVICES", "4",
+                        "FAKE_CUDA_REFUSE_PEERS", "0-3,0-2",
+                        "FAKE_CUDA_MEMORY_MIB", "32");
+        try (PeerProcess process = PeerProcess.start(arguments, variables)) {
+            List<String> found =
+                    process.run(
+                            unused -> {
+                                try (Couple couple = couple()) {
+                                    RemoteMemory most = there(couple, "most", 1);
+                                    assertThat(most.length()).isEqualTo(LARGE);
+                                    return List.of(
+                                            exchange(couple, SMALL),
+                                            couple.here().connection().explain());
+                                }
+                            });
+            assertThat(found.getFirst()).as(found.getLast()).isEqualTo(path);
+            if (byEngines) {
+                assertThat(found.getLast()).contains("4 buffers of 4194304 bytes");
+            }
+        }
+    }
+
     /// Nobody has asked for a third GPU: none gets a context.
     @Test
     void withoutItsNameNoOtherGpuIsUsed() {

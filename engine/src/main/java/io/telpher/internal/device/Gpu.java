@@ -179,7 +179,8 @@ public interface Gpu {
     }
 
     /// Makes this GPU able to copy between memory of two others, both of which it reaches
-    /// ([CopyQueue.Way#VIA]). Takes some of its memory, once, until the process ends.
+    /// ([CopyQueue.Way#VIA]). Where copy engines make some of these copies it takes some of its
+    /// memory, once, until the process ends.
     ///
     /// @throws io.telpher.TelpherException.Unsupported where it cannot, with the reason
     default void becomeIntermediate() {

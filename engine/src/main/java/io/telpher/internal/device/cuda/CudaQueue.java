@@ -54,7 +54,7 @@ final class CudaQueue implements CopyQueue {
     private final EngineLane engines;
     private final EngineLane hostEngines;
 
-    /// Made when this device becomes an intermediate.
+    /// Made when this device becomes an intermediate, unless kernels make all those copies.
     private volatile @Nullable EngineLane via;
 
     /// Why there are no kernels; empty where there are.
@@ -151,7 +151,7 @@ final class CudaQueue implements CopyQueue {
             if (lost != null) {
                 throw new TelpherException.Unsupported(lost);
             }
-            if (via != null) {
+            if (viaByKernel() || via != null) {
                 return;
             }
             int launches = made;
@@ -176,6 +176,11 @@ final class CudaQueue implements CopyQueue {
         } finally {
             becoming.unlock();
         }
+    }
+
+    /// Whether it takes nothing to be an intermediate.
+    private boolean viaByKernel() {
+        return kernels != null && tuning.viaByKernel();
     }
 
     private static void log(String message) {
@@ -220,7 +225,7 @@ final class CudaQueue implements CopyQueue {
         if (lock.isHeldByCurrentThread()) {
             throw new IllegalStateException("begin() again before end()");
         }
-        if (way == Way.VIA && via == null) {
+        if (way == Way.VIA && !viaByKernel() && via == null) {
             throw new IllegalStateException("becomeIntermediate() comes first");
         }
         if (pieces < 0 || bytes < 0) {

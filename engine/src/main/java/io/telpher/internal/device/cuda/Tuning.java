@@ -25,9 +25,9 @@ import org.jspecify.annotations.Nullable;
 ///     size, whatever it is in all: an engine needs 1 to 2 us for each piece (0.7 to 1.1 us
 ///     measured on two H200, against 2.5 us for 1 MiB at the rate of NVLink)
 /// @param viaKernelBytes `kernel.via.bytes`: the same for jobs between two other devices: all of
-///     them, if nobody says otherwise. A kernel's bytes pass through no buffer: between two H200
-///     over a third 40 us for 8 MiB and 329 GB/s for 128 MiB in flight, by engines 96 us and 152
-///     GB/s
+///     them, if nobody says otherwise. A kernel's bytes pass through no buffer, so none are made
+///     then: between two H200 over a third 40 us for 8 MiB and 329 GB/s for 128 MiB in flight, by
+///     engines 96 us and 152 GB/s
 /// @param hostBytes `kernel.host.bytes`: the same for jobs between a GPU and the host: over
 ///     PCIe an engine has the full rate from small sizes on
 /// @param hostPiece `kernel.host.piece`: the mean size for jobs of several pieces to or from the
@@ -157,11 +157,20 @@ record Tuning(
         if (!kernels || (once && alone && !lone && pieces == 1)) {
             return false;
         }
+        if (!once && viaByKernel()) {
+            return true;
+        }
         boolean host = way == CopyQueue.Way.HOST;
         if (bytes < (host ? hostBytes : once ? kernelBytes : viaKernelBytes)) {
             return true;
         }
         return pieces > 1 && bytes / pieces < (host ? hostPiece : kernelPiece);
+    }
+
+    /// Whether kernels, where there are some, make all copies between two other devices: the device
+    /// needs no buffers for them.
+    boolean viaByKernel() {
+        return kernels && viaKernelBytes > CopyQueue.LARGEST;
     }
 
     /// Blocks for a launch of this much work, as [Launch#work] counts it.

@@ -30,6 +30,10 @@ class TuningTest {
 
     @Test
     void theLimitBetweenTwoOthersIsOfItsOwn() {
+        assertThat(Tuning.current().viaByKernel()).isTrue();
+        System.setProperty(VIA, "" + CopyQueue.LARGEST);
+        assertThat(Tuning.current().viaByKernel()).isFalse();
+        assertThat(byKernel(Way.VIA, 1, CopyQueue.LARGEST)).isFalse();
         System.setProperty(VIA, "1000");
         assertThat(byKernel(Way.VIA, 1, 999)).isTrue();
         assertThat(byKernel(Way.VIA, 1, 1000)).isFalse();
