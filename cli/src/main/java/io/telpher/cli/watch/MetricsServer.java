@@ -107,11 +107,12 @@ public final class MetricsServer implements AutoCloseable {
 
     private String page() throws IOException {
         PrometheusText text = new PrometheusText();
-        long now = System.currentTimeMillis();
-        for (long pid : processes.find()) {
+        Collection<Long> pids = processes.find();
+        MetricsReader.ask(pids);
+        for (long pid : pids) {
             try {
                 for (Snapshot snapshot : MetricsReader.read(pid)) {
-                    text.add(pid, snapshot, now);
+                    text.add(pid, snapshot, System.currentTimeMillis());
                 }
                 text.readable(pid, true);
             } catch (MetricsReader.Gone | MetricsReader.Unreadable e) {

@@ -111,6 +111,7 @@ public final class TopCommand implements Callable<Integer> {
     }
 
     private static Map<Long, List<Snapshot>> named(List<Long> pids) throws IOException {
+        MetricsReader.ask(pids);
         Map<Long, List<Snapshot>> found = new LinkedHashMap<>();
         for (long pid : pids) {
             found.put(pid, MetricsReader.read(pid));
@@ -119,8 +120,10 @@ public final class TopCommand implements Callable<Integer> {
     }
 
     private static Map<Long, List<Snapshot>> all() throws IOException {
+        List<Long> running = MetricsReader.processes();
+        MetricsReader.ask(running);
         Map<Long, List<Snapshot>> found = new LinkedHashMap<>();
-        for (long pid : MetricsReader.processes()) {
+        for (long pid : running) {
             try {
                 found.put(pid, MetricsReader.read(pid));
             } catch (MetricsReader.Gone | MetricsReader.Unreadable e) {
@@ -133,6 +136,7 @@ public final class TopCommand implements Callable<Integer> {
     /// Those that are still there; says which are not.
     private Map<Long, List<Snapshot>> remaining(PrintWriter err, Iterable<Long> last)
             throws IOException {
+        MetricsReader.ask(last);
         Map<Long, List<Snapshot>> found = new LinkedHashMap<>();
         for (long pid : last) {
             try {

@@ -489,7 +489,7 @@ final class Progress implements Runnable {
             if (watch.condition == Watch.Condition.ARMED
                     && watch.isToBeTurned()
                     && !connection.isOver()) {
-                // Should a wake-up ever get lost, then only until now.
+                // Should a wake-up ever get lost, then not for ever.
                 int frames = connection.turn();
                 assert frames >= 0;
             }

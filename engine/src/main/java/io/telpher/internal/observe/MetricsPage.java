@@ -33,9 +33,9 @@ public final class MetricsPage implements AutoCloseable {
     /// Between two snapshots while nobody asks.
     static final long SELDOM_NANOS = 10_000_000_000L;
 
-    /// So long after a reader has asked the page is written often: longer than most scrapers take
-    /// from one look to the next.
-    static final long WANTED_NANOS = 60_000_000_000L;
+    /// So long after a reader has asked the page is written often: longer than scrapers take from
+    /// one look to the next, which is a minute for Prometheus if nobody says otherwise.
+    static final long WANTED_NANOS = 150_000_000_000L;
 
     private final int descriptor;
     private final MemorySegment asked = Arena.ofAuto().allocate(ValueLayout.JAVA_LONG);
@@ -52,9 +52,14 @@ public final class MetricsPage implements AutoCloseable {
     ///
     /// @throws io.telpher.TelpherException.NativeFailure when the system does not give a file
     public static MetricsPage create() {
-        int descriptor = Memory.memfdCreate(NAME, Memory.MFD_CLOEXEC);
+        return create(NAME);
+    }
+
+    /// For tests: by another name no reader finds the page among the descriptors.
+    static MetricsPage create(String name) {
+        int descriptor = Memory.memfdCreate(name, Memory.MFD_CLOEXEC);
         if (descriptor < 0) {
-            throw Errno.failure(descriptor, "memfd_create", NAME);
+            throw Errno.failure(descriptor, "memfd_create", name);
         }
         return new MetricsPage(descriptor);
     }

@@ -56,8 +56,6 @@ public final class MetricsReader {
         }
     }
 
-    /// Asks all of them to publish, so that the next reads find something new soon.
-    ///
     /// @return the processes of this machine that have a page and that this user may look at
     /// @throws IOException when `/proc` cannot be read
     public static List<Long> processes() throws IOException {
@@ -66,9 +64,7 @@ public final class MetricsReader {
             for (Path process : all) {
                 long pid = Long.parseLong(process.getFileName().toString());
                 try {
-                    List<Path> pages = pages(pid);
-                    if (!pages.isEmpty()) {
-                        pages.forEach(MetricsReader::ask);
+                    if (!pages(pid).isEmpty()) {
                         found.add(pid);
                     }
                 } catch (Gone | Unreadable e) {
@@ -80,8 +76,7 @@ public final class MetricsReader {
     }
 
     /// Reads what a process publishes; more than one snapshot when it has the library loaded more
-    /// than once. Where nobody has asked for the last minute this waits for a new one, a second or
-    /// so.
+    /// than once. Where nobody has asked of late this waits for a new one, a second or so.
     ///
     /// @return not empty
     /// @throws Gone when there is no such process
@@ -160,11 +155,25 @@ public final class MetricsReader {
         return next;
     }
 
+    /// Asks processes to publish, so that reading one after the other does not wait for each. Those
+    /// that cannot be asked are left out; reading them says why.
+    public static void ask(Iterable<Long> pids) {
+        for (long pid : pids) {
+            try {
+                pages(pid).forEach(MetricsReader::ask);
+            } catch (IOException e) {
+                continue;
+            }
+        }
+    }
+
     /// Has the process publish more often for a while, if this user may write into the page.
     static void ask(Path file) {
-        try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE)) {
-            // A page that was never written stays empty: it is filled at once anyway.
-            if (channel.size() >= MetricsPage.FIRST_SLOT) {
+        try (FileChannel channel =
+                FileChannel.open(file, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
+            // By now the process may have another file under that number. A page that was never
+            // written is left alone, too: it is filled at once anyway.
+            if (read(channel, 0, Long.BYTES).getLong() == MetricsPage.MAGIC) {
                 channel.write(
                         ByteBuffer.allocate(Long.BYTES).putLong(0, System.nanoTime()),
                         MetricsPage.ASKED);

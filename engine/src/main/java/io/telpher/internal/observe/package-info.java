@@ -1,7 +1,7 @@
 /// How other processes see the counters of this one.
 ///
 /// The progress thread writes a snapshot of all endpoints into an anonymous file: every ten seconds
-/// while nobody looks, and about once a second for a minute after a reader has asked
+/// while nobody looks, and about once a second for some minutes after a reader has asked
 /// ([MetricsPage]). A reader finds that file among the descriptors of the process
 /// ([MetricsReader]), so that the kernel decides who may look, nothing has a name in any folder,
 /// and nothing is left when the process is killed.

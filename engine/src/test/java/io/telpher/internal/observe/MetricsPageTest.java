@@ -8,6 +8,7 @@ import io.telpher.EndpointMetrics;
 import io.telpher.TransferFailures;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
@@ -17,6 +18,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 class MetricsPageTest {
     private static final long SELF = ProcessHandle.current().pid();
@@ -86,7 +88,7 @@ class MetricsPageTest {
     @Test
     void aPageThatNobodyAsksForIsWrittenSeldom() {
         long start = System.nanoTime();
-        try (MetricsPage page = MetricsPage.create()) {
+        try (MetricsPage page = MetricsPage.create("telpher-test")) {
             assertThat(page.isWanted(start)).as("the first snapshot").isTrue();
             page.write(List.of(endpoint(1, 3)));
             assertThat(page.isWanted(start + 1_000_000_000L)).isFalse();
@@ -125,7 +127,7 @@ class MetricsPageTest {
     @Test
     void whoReadsWaitsForANewSnapshotInsteadOfAnOldOne() throws Exception {
         AtomicBoolean stop = new AtomicBoolean();
-        try (MetricsPage page = MetricsPage.create()) {
+        try (MetricsPage page = MetricsPage.create("telpher-test")) {
             page.isWanted(System.nanoTime());
             page.write(List.of(endpoint(1, 3)));
             Thread.sleep(MetricsReader.FRESH_MILLIS + 100);
@@ -138,11 +140,24 @@ class MetricsPageTest {
                                     }
                                 }
                             });
-            Snapshot read = MetricsReader.fresh(SELF, page.file());
-            stop.set(true);
-            writer.get(20, TimeUnit.SECONDS);
-            assertThat(read.endpoints()).isEqualTo(List.of(endpoint(2, 3)));
+            try {
+                assertThat(MetricsReader.fresh(SELF, page.file()).endpoints())
+                        .isEqualTo(List.of(endpoint(2, 3)));
+            } finally {
+                stop.set(true);
+                writer.get(20, TimeUnit.SECONDS); // before its file is closed
+            }
         }
+    }
+
+    /// A process may have opened something else under the number that a page had.
+    @Test
+    void anotherFileIsNotWrittenTo(@TempDir Path folder) throws Exception {
+        byte[] content = new byte[8192];
+        new Random(1).nextBytes(content);
+        Path file = Files.write(folder.resolve("file"), content);
+        MetricsReader.ask(file);
+        assertThat(file).hasBinaryContent(content);
     }
 
     @Test
