@@ -63,9 +63,6 @@ final class Posting {
     }
 
     private void postOnStream(TransferImpl transfer, DeviceStream stream) {
-        if (transfer.after.isEmpty()) {
-            transfer.after = StreamPoints.none();
-        }
         try {
             transfer.gate = Runtimes.open(stream.device()).gate(stream.handle());
             postLong(transfer, false);

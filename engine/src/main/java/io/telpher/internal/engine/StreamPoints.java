@@ -14,19 +14,10 @@ import org.jspecify.annotations.Nullable;
 /// @param streams all of them
 /// @param ahead where those stood that had something left to do
 /// @param refused why one of them cannot be waited for, which fails what is posted, or null
-/// @param since [StreamWaits#lastKept] when nothing of the posting was in a stream yet
 record StreamPoints(
-        List<DeviceStream> streams,
-        List<Gpu.Point> ahead,
-        @Nullable TelpherException refused,
-        long since) {
-    /// Of what nothing is put into a stream for.
-    static final StreamPoints NONE = new StreamPoints(List.of(), List.of(), null, Long.MAX_VALUE);
-
-    /// Of what has yet to get its place in a stream, and begins after no others.
-    static StreamPoints none() {
-        return new StreamPoints(List.of(), List.of(), null, StreamWaits.lastKept());
-    }
+        List<DeviceStream> streams, List<Gpu.Point> ahead, @Nullable TelpherException refused) {
+    /// Of what begins after no streams.
+    static final StreamPoints NONE = new StreamPoints(List.of(), List.of(), null);
 
     /// Looks where these streams stand now. For posting threads, which hold neither lock nor
     /// tokens.
@@ -34,7 +25,6 @@ record StreamPoints(
         if (streams.isEmpty()) {
             return NONE;
         }
-        long since = StreamWaits.lastKept();
         List<DeviceStream> all = List.copyOf(streams);
         List<Gpu.Point> ahead = new ArrayList<>(all.size());
         try {
@@ -45,9 +35,9 @@ record StreamPoints(
                 }
             }
         } catch (TelpherException e) {
-            return new StreamPoints(all, List.of(), e, since);
+            return new StreamPoints(all, List.of(), e);
         }
-        return ahead.isEmpty() ? NONE : new StreamPoints(all, ahead, null, since);
+        return ahead.isEmpty() ? NONE : new StreamPoints(all, ahead, null);
     }
 
     /// Whether there is nothing to wait for.

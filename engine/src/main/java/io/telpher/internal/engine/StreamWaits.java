@@ -79,7 +79,7 @@ final class StreamWaits {
 
         private static boolean mayOvertake(Operation op, Operation other) {
             TransferImpl transfer = op.transfer;
-            return transfer != null && transfer.after.since() < other.kept;
+            return transfer != null && transfer.since < other.kept;
         }
     }
 

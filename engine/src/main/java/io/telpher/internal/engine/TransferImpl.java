@@ -69,6 +69,10 @@ final class TransferImpl implements Transfer {
     /// lock while there is an operation.
     StreamPoints after = StreamPoints.NONE;
 
+    /// [StreamWaits#lastKept] when the current posting began: nothing of it was in a stream yet.
+    /// The posting thread's, and guarded by the connection's lock while there is an operation.
+    long since;
+
     /// Ordinal of the [TransferState], and [#LISTENED]. Written by compare-and-set, by whoever
     /// posts and whoever ends the posting; under the monitor where that bit is set.
     private volatile int state = IDLE;
@@ -132,17 +136,19 @@ final class TransferImpl implements Transfer {
 
     @Override
     public void post() {
-        post(false, StreamPoints.NONE);
+        post(false, StreamPoints.NONE, StreamWaits.lastKept());
     }
 
     @Override
     public void post(List<DeviceStream> streams) {
-        post(false, StreamPoints.of(streams));
+        long begun = StreamWaits.lastKept();
+        post(false, StreamPoints.of(streams), begun);
     }
 
     /// @param together whether [TransferList] posts more
     /// @param points what it begins after
-    void post(boolean together, StreamPoints points) {
+    /// @param begun [StreamWaits#lastKept] before anything was put into a stream for it
+    void post(boolean together, StreamPoints points, long begun) {
         int before;
         do {
             before = state; // once more if somebody has begun to listen
@@ -152,6 +158,7 @@ final class TransferImpl implements Transfer {
         } while (!STATE.compareAndSet(this, before, PENDING | (before & LISTENED)));
         postings++;
         after = points;
+        since = begun;
         connection.posting.post(this, together);
     }
 

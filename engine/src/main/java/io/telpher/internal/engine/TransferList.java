@@ -13,23 +13,27 @@ public final class TransferList {
 
     /// See [Transfer#postAll(List)].
     public static void post(List<? extends Transfer> transfers) {
-        post(transfers, List.of(), StreamPoints.NONE);
+        post(transfers, List.of(), StreamPoints.NONE, StreamWaits.lastKept());
     }
 
     /// See [Transfer#postAll(List, List)].
     public static void post(List<? extends Transfer> transfers, List<DeviceStream> after) {
-        post(transfers, after, StreamPoints.of(after));
+        long begun = StreamWaits.lastKept();
+        post(transfers, after, StreamPoints.of(after), begun);
     }
 
     private static void post(
-            List<? extends Transfer> transfers, List<DeviceStream> after, StreamPoints points) {
+            List<? extends Transfer> transfers,
+            List<DeviceStream> after,
+            StreamPoints points,
+            long begun) {
         int count = transfers.size();
         int reached = 0;
         Throwable first = null;
         try {
             while (reached < count) {
                 Transfer next = transfers.get(reached++);
-                first = post(next, count > 1, after, points, first);
+                first = post(next, count > 1, after, points, begun, first);
             }
         } finally {
             letGo(transfers, reached);
@@ -49,10 +53,11 @@ public final class TransferList {
             boolean together,
             List<DeviceStream> after,
             StreamPoints points,
+            long begun,
             @Nullable Throwable first) {
         try {
             if (transfer instanceof TransferImpl own) {
-                own.post(together, points);
+                own.post(together, points, begun);
             } else {
                 transfer.post(after);
             }

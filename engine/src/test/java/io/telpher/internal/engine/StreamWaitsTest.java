@@ -55,7 +55,7 @@ class StreamWaitsTest {
                                                     Duration.ofDays(1)));
             AtomicBoolean reached = new AtomicBoolean();
             DeviceStream stream = new DeviceStream(new Device("abacus", new UUID(1, 2), "", ""), 7);
-            write.post(false, new StreamPoints(List.of(stream), List.of(reached::get), null, 0));
+            write.post(false, new StreamPoints(List.of(stream), List.of(reached::get), null), 0);
             assertThat(slowAtATick(core)).as("when it is posted").isZero();
             platform.leap(SLOW.multipliedBy(2));
             assertThat(slowAtATick(core)).as("while it waits").isZero();

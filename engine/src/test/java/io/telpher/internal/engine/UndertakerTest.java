@@ -131,7 +131,7 @@ class UndertakerTest {
                                         MemorySlices.of(endpoint.allocate(8).all()),
                                         TransferOptions.DEFAULTS);
         DeviceStream stream = new DeviceStream(new Device("none", new UUID(0, 0), "", ""), 7);
-        write.after = new StreamPoints(List.of(stream), List.of(() -> false), null, 0);
+        write.after = new StreamPoints(List.of(stream), List.of(() -> false), null);
         core.close();
         core.lock.lock();
         try {
