@@ -203,6 +203,48 @@ class GpuAfterTest extends OnFakeGpu {
         }
     }
 
+    /// Of which one is on a stream that is busy, and the next one on a stream that is not.
+    @ParameterizedTest
+    @EnumSource(names = {"CUDA_DIRECT", "CUDA_TCP"})
+    void messagesOfAListKeepTheirOrder(TestPath path) {
+        try (Couple couple = couple(path);
+                StoppedStream idle = new StoppedStream(couple);
+                StoppedStream busy = new StoppedStream(couple);
+                StoppedStream stream = new StoppedStream(couple)) {
+            idle.finish();
+            Participant self = couple.here();
+            List<TransferOptions> orders =
+                    List.of(TransferOptions.DEFAULTS, busy.order(), idle.order());
+            List<Transfer> sends = new ArrayList<>();
+            List<Transfer> all = new ArrayList<>();
+            for (int i = 0; i < orders.size(); i++) {
+                long at = (long) PIECE * i;
+                self.fill("gpu", at, PIECE, 10 + i);
+                sends.add(self.connection().prepareSend(5, piece(self, i), orders.get(i)));
+                all.add(
+                        couple.there()
+                                .run(
+                                        other ->
+                                                other.connection()
+                                                        .receive(
+                                                                5, other.slice("gpu", at, PIECE))));
+            }
+            Transfer.postAll(sends, List.of(stream.stream()));
+            stream.letGo();
+            Outcome.of(sends.get(0)).assertDone(PIECE);
+            boolean overtook = sends.get(2).await(WHILE);
+
+            busy.letGo();
+
+            assertThat(overtook).isFalse();
+            all.addAll(sends);
+            all.forEach(each -> Outcome.of(each).assertDone(PIECE));
+            for (int i = 0; i < orders.size(); i++) {
+                couple.there().check("gpu", (long) PIECE * i, PIECE, 10 + i);
+            }
+        }
+    }
+
     /// The one has its word in the stream first, and the engine hears of the other first, whose
     /// word the stream gets to only when the first has ended.
     @Test

@@ -22,18 +22,21 @@ public final class TransferList {
         post(transfers, after, StreamPoints.of(after), begun);
     }
 
-    private static void post(
+    /// @param begun [StreamWaits#lastKept] before the points were put into their streams
+    static void post(
             List<? extends Transfer> transfers,
             List<DeviceStream> after,
             StreamPoints points,
             long begun) {
         int count = transfers.size();
         int reached = 0;
+        long since = begun;
         Throwable first = null;
         try {
             while (reached < count) {
                 Transfer next = transfers.get(reached++);
-                first = post(next, count > 1, after, points, begun, first);
+                first = post(next, count > 1, after, points, since, first);
+                since = StreamWaits.lastKept(); // so that the next one does not overtake this one
             }
         } finally {
             letGo(transfers, reached);
