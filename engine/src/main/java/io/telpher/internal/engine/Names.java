@@ -61,10 +61,12 @@ final class Names {
                     table.release(posted);
                 } else {
                     posted.orphaned = true;
+                    connection.endings.revokeLater(posted, Connection.CANCELLED, "");
                 }
             } finally {
                 lock.unlock();
             }
+            connection.afterwards();
             throw interrupted;
         }
         lock.lock();
