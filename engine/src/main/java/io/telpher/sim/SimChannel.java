@@ -69,6 +69,10 @@ final class SimChannel implements Channel {
         end.await(deadline.left());
     }
 
+    SimLink link() {
+        return end.stream().link();
+    }
+
     /// Takes the stream out: closing the channel does nothing from here on.
     StreamEnd detach() {
         checkUsable();

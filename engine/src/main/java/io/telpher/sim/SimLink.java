@@ -18,6 +18,7 @@ public final class SimLink {
     private final long[] busyUntil = new long[2];
 
     private long extraLatency;
+    private long refusal;
     private boolean cut;
     private long cutSince = Long.MAX_VALUE;
 
@@ -56,6 +57,13 @@ public final class SimLink {
     public void delay(Duration extra) {
         log("delays by " + extra);
         extraLatency = extra.toNanos();
+    }
+
+    /// Lets handshakes through, and no lane come of them: each side gives up by itself, after up to
+    /// so long; zero ends that. As where a cable carries packets of one kind and not of another.
+    public void refuseLanes(Duration atMost) {
+        log("refuses lanes after up to " + atMost);
+        refusal = atMost.toNanos();
     }
 
     /// Lets nothing arrive for a while, on all lanes; then everything does.
@@ -133,6 +141,11 @@ public final class SimLink {
 
     boolean isHeldUp() {
         return cut;
+    }
+
+    /// @return after how long a side that makes a lane now gives up, zero when one comes of it
+    long refusalNow() {
+        return refusal == 0 ? 0 : simulation.scheduler.random.nextLong(1, refusal + 1);
     }
 
     void add(Stream stream) {

@@ -112,6 +112,11 @@ final class SimTransportEndpoint implements TransportEndpoint {
 
     @Override
     public Link link(Channel channel, Role role, PeerAddress peer, Deadline deadline) {
+        long refusal = ((SimChannel) channel).link().refusalNow();
+        if (refusal != 0) {
+            process.scheduler().sleep(Math.max(1, Math.min(refusal, deadline.left())));
+            throw new TelpherException.TimedOut(channel.text() + ": no lane comes of it");
+        }
         StreamEnd end = ((SimChannel) channel).detach();
         LinkOptions options = end.stream().link().options();
         process.log("has a lane over " + end.stream().name());

@@ -242,17 +242,23 @@ final class Connector {
             channel.close();
             return mine.result.getNow(null);
         }
-        Handshake.go(channel, deadline);
-        Link link = dialler.link(by, channel, found, deadline);
-        ConnectionCore connection =
-                create(id, found.address(), found.capabilities(), link, Role.INITIATOR);
-        boolean unused = connection.add(link, 0, by.route().text(), "chosen");
-        mine.result.complete(connection);
-        endpoint.gate().changed();
-        for (String failure : failures) {
-            connection.note(failure);
+        try {
+            Handshake.go(channel, deadline);
+            Link link = dialler.link(by, channel, found, deadline);
+            ConnectionCore connection =
+                    create(id, found.address(), found.capabilities(), link, Role.INITIATOR);
+            boolean unused = connection.add(link, 0, by.route().text(), "chosen");
+            mine.result.complete(connection);
+            endpoint.gate().changed();
+            for (String failure : failures) {
+                connection.note(failure);
+            }
+            return connection;
+        } finally {
+            if (!mine.result.isDone()) {
+                crossing.takeBack(mine);
+            }
         }
-        return connection;
     }
 
     /// Makes a connection of an authenticated link, and lets the endpoint know it.

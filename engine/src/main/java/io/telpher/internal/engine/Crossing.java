@@ -7,9 +7,10 @@ import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
 
 /// Connects that cross. When two endpoints connect to each other at the same time, the attempt of
-/// the lower incarnation counts: it tells the other one to yield, and both callers get the one
-/// connection. A connection that the peer has made and nobody has accepted yet serves a `connect`
-/// to that peer too.
+/// the lower incarnation counts: as long as its connect is under way it tells the other one to
+/// yield, and both callers get the one connection. A connection that the peer has made and nobody
+/// has accepted yet serves a `connect` to that peer too. Who waits for whom is in
+/// `docs/architecture.md`, "Connects that cross".
 ///
 /// Everything is guarded by `this`; threads that connect wait at the endpoint's [Gate] while a
 /// connection of the same peer is being set up from the other side.
@@ -23,7 +24,8 @@ final class Crossing {
         /// its `Crossing`, like the next.
         int claims;
 
-        /// Its own attempt has succeeded.
+        /// Its own attempt has said `GO`: it becomes the connection unless it fails, and nothing
+        /// that the peer makes is given to this one before that is known.
         boolean committed;
 
         /// The peer has told it to yield, and then did not connect: whoever connects tries again.
@@ -109,6 +111,18 @@ final class Crossing {
         }
     }
 
+    /// The attempt that was committed has failed: what the peer makes counts again.
+    void takeBack(Pending mine) {
+        synchronized (this) {
+            mine.committed = false;
+        }
+        gate.changed();
+    }
+
+    private synchronized boolean isInTheAir(Pending mine) {
+        return mine.committed && !mine.result.isDone();
+    }
+
     /// Ends a connect that has failed, unless the peer's own attempt has served it or is about to:
     /// nobody else would ever get that connection.
     ///
@@ -157,7 +171,7 @@ final class Crossing {
     synchronized @Nullable Arrival begin(long peer) {
         Pending served = null;
         for (Pending one : pending) {
-            if (one.peer == peer && peer != 0 && !one.result.isDone() && !one.committed) {
+            if (one.peer == peer && peer != 0 && !one.result.isDone()) {
                 served = one;
                 break;
             }
@@ -172,12 +186,21 @@ final class Crossing {
         return new Arrival(peer, served);
     }
 
-    /// Gives the connection to the connect that it serves, or to whoever accepts.
+    /// Gives the connection to the connect that it serves, or to whoever accepts. An attempt of
+    /// that connect which this one has overtaken comes to its end first: the peer has given it up.
     void handOver(Arrival arrival, ConnectionCore connection) {
+        Pending served = arrival.served;
+        if (served != null) {
+            boolean unused =
+                    gate.await(
+                            () -> !isInTheAir(served),
+                            endpoint.platform().in(Dialler.HANDSHAKE),
+                            "connecting");
+        }
         synchronized (this) {
-            Pending served = arrival.served;
             if (served == null
                     || !pending.contains(served)
+                    || served.committed
                     || !served.result.complete(connection)) {
                 endpoint.acceptQueue().add(connection);
             }
