@@ -7,6 +7,7 @@ import io.telpher.internal.wire.AddressCodec;
 import io.telpher.spi.HostIdentity;
 import io.telpher.spi.PeerAddress;
 import io.telpher.topology.NicPort;
+import io.telpher.topology.NicPort.Fabric;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.time.Duration;
@@ -19,6 +20,9 @@ import org.jspecify.annotations.Nullable;
 /// largest size, and whether anybody answers; then a connection, with messages that fill packets.
 final class PeerCheck implements Check {
     private static final Duration PATIENCE = Duration.ofSeconds(3);
+
+    /// Bits.
+    private static final int GID_PREFIX = 64;
 
     private final EndpointAddress address;
 
@@ -71,7 +75,7 @@ final class PeerCheck implements Check {
         List<String> here = new ArrayList<>();
         boolean differs = false;
         for (NicPort port : Rdma.rails(host)) {
-            if (peer.ethernet() && onLink(host, port.netdev(), peer.address())) {
+            if (sharesSubnet(host, port, peer)) {
                 int size = active.getOrDefault(Rdma.verbsName(port), 0);
                 here.add(Rdma.label(port) + (size == 0 ? "" : " " + size));
                 differs |= size != 0 && peer.mtu() != 0 && size != peer.mtu();
@@ -99,6 +103,18 @@ final class PeerCheck implements Check {
                                 ? ": no RDMA port here is in its subnet"
                                 : ": in the subnet of " + String.join(", ", here)),
                 evidence);
+    }
+
+    /// On InfiniBand a subnet is the upper half of a GID.
+    private static boolean sharesSubnet(Host host, NicPort port, VerbsTransport.Port peer) {
+        if (peer.ethernet()) {
+            return onLink(host, port.netdev(), peer.address());
+        }
+        return port.fabric() == Fabric.INFINIBAND
+                && port.gid()
+                        .map(gid -> InetAddress.ofLiteral(gid.address()))
+                        .filter(own -> new Nic.Subnet(own, GID_PREFIX).covers(peer.address()))
+                        .isPresent();
     }
 
     private Finding sameHost(HostIdentity here, HostIdentity peer) {

@@ -271,16 +271,15 @@ class RdmaChecksTest {
 
     /// An address that lists two ports, with packets of 4096 and 1024 bytes.
     private static EndpointAddress peer() {
+        return peer(locator("rxe10", 2, 5, 10, 9, 1, 2), locator("rxe20", 3, 3, 10, 9, 2, 2));
+    }
+
+    private static EndpointAddress peer(Locator... ports) {
         return EndpointAddress.ofBytes(
                 AddressCodec.encode(
                         new AddressCodec.Address(
                                 new byte[32],
-                                new PeerAddress(
-                                        7,
-                                        HostIdentity.here(),
-                                        List.of(
-                                                locator("rxe10", 2, 5, 10, 9, 1, 2),
-                                                locator("rxe20", 3, 3, 10, 9, 2, 2))))));
+                                new PeerAddress(7, HostIdentity.here(), List.of(ports)))));
     }
 
     /// As docs/rdma.md has it: a RoCE port with an IPv4 address.
@@ -339,6 +338,32 @@ class RdmaChecksTest {
                         f ->
                                 f.evidence().contains("1024 bytes of data in a packet")
                                         && f.evidence().contains("rxe02/1 (n02) 4096"));
+    }
+
+    @Test
+    void portsOfAnInfiniBandPeerAreFoundByTheirSubnetPrefix() throws IOException {
+        device("mlx5_0", "ib0", "1: CA", ACTIVE);
+        write("sys/devices/virtual/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand");
+        gid("mlx5_0", 0, "fe80:0000:0000:0001:506b:4b03:00ab:cdef", "IB/RoCE v1");
+        EndpointAddress peer =
+                peer(
+                        infiniband("mlx5_4", 0xfe80000000000001L),
+                        infiniband("mlx5_5", 0xfe80000000000002L));
+        assertThat(examine(new PeerCheck(peer)))
+                .filteredOn(f -> f.summary().startsWith("the peer's mlx"))
+                .extracting(Finding::summary)
+                .satisfiesExactly(
+                        near -> assertThat(near).endsWith(": in the subnet of mlx5_0/1 (ib0)"),
+                        far -> assertThat(far).endsWith(": no RDMA port here is in its subnet"));
+    }
+
+    private static Locator infiniband(String device, long prefix) {
+        ByteBuffer data = ByteBuffer.allocate(32 + device.length()).order(ByteOrder.LITTLE_ENDIAN);
+        data.put(new byte[] {1, 0, 1, 64, 5, (byte) device.length(), 0, 0});
+        data.putInt(7).putInt(100_000);
+        data.order(ByteOrder.BIG_ENDIAN).putLong(prefix).putLong(0x506b4b0300abcd00L);
+        data.put(device.getBytes(StandardCharsets.US_ASCII));
+        return new Locator("verbs", data.array(), device);
     }
 
     @Test
