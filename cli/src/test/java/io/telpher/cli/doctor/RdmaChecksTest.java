@@ -11,6 +11,7 @@ import io.telpher.spi.HostIdentity;
 import io.telpher.spi.Locator;
 import io.telpher.spi.PeerAddress;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -212,25 +213,52 @@ class RdmaChecksTest {
     }
 
     @Test
-    void packetsThatWereLostAreAWarningWithFileAndNumber() throws IOException {
+    void packetsThatAreBeingLostAreAWarningWithFileAndNumber() throws IOException {
         String at = "sys/devices/virtual/infiniband/rxe01/ports/1/hw_counters/";
         write(at + "rcvd_seq_err", "17");
         write(at + "out_of_seq_request", "0");
         write(at + "sent_pkts", "123456");
         write(at + "rx_pause_frames", "5");
-        assertThat(examine(new RdmaErrorsCheck()))
+        List<Finding> growing = examine(whileItReads(at + "rcvd_seq_err", "19"));
+        assertThat(growing)
                 .extracting(f -> f.severity() + " " + f.summary())
                 .containsExactly(
-                        "WARNING rxe01/1 (n01): packets were lost, late or out of order since the"
-                                + " driver was loaded",
+                        "WARNING rxe01/1 (n01): packets are being lost, late or out of order",
                         "INFO rxe02/1 (n02): its driver counts no lost packets");
-        assertThat(wrong(new RdmaErrorsCheck()).getFirst().evidence())
+        assertThat(growing.getFirst().evidence())
                 .isEqualTo(
-                        "/sys/class/infiniband/rxe01/ports/1/hw_counters/rcvd_seq_err = 17;"
+                        "/sys/class/infiniband/rxe01/ports/1/hw_counters/rcvd_seq_err = 19, 2 of"
+                                + " them now;"
                                 + " /sys/class/infiniband/rxe01/ports/1/hw_counters/rx_pause_frames"
                                 + " = 5");
+        assertThat(wrong(whileItReads(at + "out_of_seq_request", "1")))
+                .singleElement()
+                .matches(f -> f.evidence().contains("out_of_seq_request = 1, 1 of them now"));
+    }
+
+    /// A check during which a counter changes.
+    private Check whileItReads(String counter, String value) {
+        return new RdmaErrorsCheck(
+                () -> {
+                    try {
+                        write(counter, value);
+                    } catch (IOException e) {
+                        throw new UncheckedIOException(e);
+                    }
+                });
+    }
+
+    @Test
+    void packetsThatWereLostOnceAreShown() throws IOException {
+        String at = "sys/devices/virtual/infiniband/rxe01/ports/1/hw_counters/";
+        write(at + "rcvd_seq_err", "17");
+        write(at + "rx_pause_frames", "5");
+        assertThat(examine(new RdmaErrorsCheck(() -> {})).getFirst())
+                .matches(f -> f.severity() == Severity.INFO)
+                .matches(f -> f.summary().endsWith("loaded, and none within the last second"))
+                .matches(f -> f.evidence().contains("rcvd_seq_err = 17; "));
         write(at + "rcvd_seq_err", "0");
-        assertThat(examine(new RdmaErrorsCheck()).getFirst())
+        assertThat(examine(new RdmaErrorsCheck(() -> {})).getFirst())
                 .matches(f -> f.severity() == Severity.INFO)
                 .matches(f -> f.summary().contains("no packet was lost"))
                 .matches(f -> f.evidence().endsWith("rx_pause_frames = 5"));
