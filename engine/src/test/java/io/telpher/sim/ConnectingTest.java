@@ -12,6 +12,7 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
@@ -20,6 +21,8 @@ import org.junit.jupiter.api.Test;
 class ConnectingTest {
     private static final int SEEDS = 1000;
     private static final int LINKS = 3;
+
+    private static final int MANY = 12;
 
     /// As long as a queue pair is tried.
     private static final Duration TRIED = Duration.ofSeconds(2);
@@ -53,6 +56,42 @@ class ConnectingTest {
             }
         }
         assertThat(wrong).isEmpty();
+    }
+
+    /// So many that the peer gives up the last channel long before its turn comes.
+    @Test
+    void theLastWayWorksAfterManyThatFail() {
+        try (Simulation simulation = new Simulation(1)) {
+            SimHost left = simulation.host("left");
+            SimHost right = simulation.host("right");
+            for (int i = 0; i < MANY; i++) {
+                simulation.link(left, right, LinkOptions.DEFAULTS).refuseLanes(TRIED);
+            }
+            // Its channel comes last.
+            LinkOptions far = LinkOptions.DEFAULTS.withLatency(Duration.ofMillis(50));
+            SimLink good = simulation.link(left, right, far);
+            AtomicReference<@Nullable EndpointAddress> address = new AtomicReference<>();
+            right.start(
+                    "acceptor",
+                    () -> {
+                        try (Endpoint endpoint = right.open(EndpointOptions.DEFAULTS)) {
+                            address.set(endpoint.address());
+                            Connection peer = endpoint.accept(LONG);
+                            simulation.await(() -> !peer.isOpen(), LONG);
+                        }
+                    });
+            left.start(
+                    "initiator",
+                    () -> {
+                        try (Endpoint endpoint = left.open(EndpointOptions.DEFAULTS)) {
+                            simulation.await(() -> address.get() != null, LONG);
+                            Connection peer = endpoint.connect(address.get(), LONG);
+                            assertThat(peer.isOpen()).isTrue();
+                            assertThat(good.lanes()).isEqualTo(1);
+                        }
+                    });
+            simulation.run();
+        }
     }
 
     private static void run(long seed) {

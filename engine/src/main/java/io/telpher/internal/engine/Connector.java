@@ -147,6 +147,7 @@ final class Connector {
                 return mine.result.getNow(null);
             }
             left--;
+            next = dialler.fresh(next, deadline);
             Channel channel = next.channel();
             if (channel == null) {
                 failures.add(next.why());

@@ -23,8 +23,15 @@ final class Dialler {
     /// How long a dial that nobody needs any more is waited for, to close what it brings.
     private static final Duration LATE = Duration.ofSeconds(60);
 
+    /// A channel that has waited longer is dialled again: the peer gives one [#HANDSHAKE] from when
+    /// it comes, and of that as much as a link may take has to be left.
+    private static final Duration FRESH = Duration.ofSeconds(2);
+
     /// A dialled channel, or why there is none; that does not name the route.
-    record Dialled(TransportEndpoint by, Route route, @Nullable Channel channel, String failure) {
+    ///
+    /// @param at when it was there, on the platform's clock
+    record Dialled(
+            TransportEndpoint by, Route route, @Nullable Channel channel, String failure, long at) {
         /// Why there is no channel, for people.
         String why() {
             return route.text() + ": " + failure;
@@ -39,13 +46,31 @@ final class Dialler {
 
     Dialled dial(TransportEndpoint by, Route route, Deadline deadline) {
         try {
-            return new Dialled(by, route, by.dial(route, deadline), "");
+            Channel channel = by.dial(route, deadline);
+            return new Dialled(by, route, channel, "", endpoint.platform().nanoTime());
         } catch (TelpherException e) {
-            return new Dialled(by, route, null, failure(route, String.valueOf(e.getMessage())));
+            return failed(by, route, failure(route, String.valueOf(e.getMessage())));
         } catch (Throwable e) {
             Failures.letThrough(e);
-            return new Dialled(by, route, null, e.toString());
+            return failed(by, route, e.toString());
         }
+    }
+
+    private Dialled failed(TransportEndpoint by, Route route, String failure) {
+        return new Dialled(by, route, null, failure, endpoint.platform().nanoTime());
+    }
+
+    /// Whoever tries one channel after another comes to the last ones late.
+    ///
+    /// @return the same, or one that has been dialled again because the peer has hardly any time
+    ///     left for it
+    Dialled fresh(Dialled dialled, Deadline deadline) {
+        Channel channel = dialled.channel();
+        if (channel == null || endpoint.platform().nanoTime() - dialled.at() < FRESH.toNanos()) {
+            return dialled;
+        }
+        channel.close();
+        return dial(dialled.by(), dialled.route(), deadline.or(HANDSHAKE));
     }
 
     /// Most transports put the route in front of what they say.

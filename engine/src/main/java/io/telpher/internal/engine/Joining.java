@@ -110,6 +110,7 @@ final class Joining {
         if (next == null) {
             return;
         }
+        next = dialler.fresh(next, deadline);
         Channel channel = next.channel();
         int lanes = next.route().lanes();
         if (channel == null || lanes == 0) {
