@@ -506,6 +506,8 @@ final class ShmLink {
         endpoint.remove(this);
         exchange.close();
         parts.peerWriter().close();
+        // A forked child of this process may keep the descriptor: the peer waits for the end.
+        int unused = Sockets.shutdown(parts.socket(), Sockets.SHUT_RDWR);
         Mapping.closeDescriptor(parts.socket());
         Mapping.closeDescriptor(parts.pidfd());
     }
