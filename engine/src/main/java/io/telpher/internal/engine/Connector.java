@@ -66,7 +66,6 @@ final class Connector {
             Crossing.Pending mine,
             Deadline deadline,
             List<String> failures) {
-        Queue<Dialler.Dialled> dialled = new ConcurrentLinkedQueue<>();
         List<Transports.Opened> left = new ArrayList<>(endpoint.transports().inUse());
         Deadline half = new Deadline(deadline.clock(), deadline.nanos() - deadline.left() / 2);
         Set<String> tried = new HashSet<>(); // of a transport that is asked once more
@@ -84,6 +83,8 @@ final class Connector {
                     failures.add("%s: rejected, %s".formatted(route.text(), route.rejected()));
                 }
             }
+            // What comes late for an earlier round must not be taken for this one's.
+            Queue<Dialler.Dialled> dialled = new ConcurrentLinkedQueue<>();
             for (Route route : routes) {
                 endpoint.control()
                         .execute(
@@ -92,8 +93,9 @@ final class Connector {
                                     endpoint.gate().changed();
                                 });
             }
+            Deadline until = left.isEmpty() ? deadline : half;
             ConnectionCore connection =
-                    firstThatWorks(peer, mine, routes.size(), dialled, deadline, failures);
+                    firstThatWorks(peer, mine, routes.size(), dialled, deadline, until, failures);
             if (connection != null) {
                 for (Transports.Opened other : left) {
                     connection.note(
@@ -132,15 +134,23 @@ final class Connector {
     }
 
     /// Takes dialled channels as they come until one has become a connection.
+    ///
+    /// @param until after which only the first is tried: other transports need time, too
     private @Nullable ConnectionCore firstThatWorks(
             AddressCodec.Address peer,
             Crossing.Pending mine,
             int dials,
             Queue<Dialler.Dialled> dialled,
             Deadline deadline,
+            Deadline until,
             List<String> failures) {
         int left = dials;
         while (left > 0) {
+            if (left < dials && until.passed()) {
+                failures.add("%d more ways: left out, to have time for others".formatted(left));
+                dialler.abandon(dialled, left);
+                return null;
+            }
             Dialler.Dialled next = next(dialled, mine, deadline);
             if (next == null) {
                 dialler.abandon(dialled, left);

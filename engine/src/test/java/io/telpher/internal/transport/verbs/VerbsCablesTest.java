@@ -7,6 +7,7 @@ import io.telpher.Connection;
 import io.telpher.ConnectionMetrics;
 import io.telpher.Endpoint;
 import io.telpher.EndpointAddress;
+import io.telpher.EndpointOptions;
 import io.telpher.TelpherException;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.verbs.VerbsQueuePairs;
@@ -80,6 +81,23 @@ class VerbsCablesTest {
                 connection.close();
                 connection = couple.here.connect(couple.there.address(), LIMIT);
             }
+        }
+    }
+
+    /// Each port is tried for seconds: with the default deadline the next transport has its turn.
+    @Test
+    void wherePacketsArriveAtNoPortTheNextTransportHasTimeToo() {
+        for (int device = 2; device < 8; device++) {
+            VERBS.addDevice(device);
+        }
+        VERBS.devices().forEach(device -> VERBS.silence(device, true));
+        EndpointOptions options =
+                EndpointOptions.DEFAULTS.withTransports(List.of(VerbsTransport.NAME, "tcp"));
+        try (Endpoint here = FakeVerbs.open(options, VERBS);
+                Endpoint there = FakeVerbs.open(options, VERBS)) {
+            assertThat(here.connect(there.address(), options.connectDeadline()).metrics().lanes())
+                    .isNotEmpty()
+                    .allSatisfy(lane -> assertThat(lane.path()).isEqualTo("tcp"));
         }
     }
 
