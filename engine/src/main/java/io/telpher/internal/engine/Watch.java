@@ -69,10 +69,9 @@ final class Watch {
     }
 
     /// Whether a tick takes a turn of the armed connection, lest a wake-up was ever lost: none is
-    /// known to be. Of idle ones each fourth does, since with many of them the turns are what
-    // idling
-    /// costs. It would find such a frame 4 s late on the first lane, and 32 s on the others, which
-    /// each eighth turn looks at.
+    /// known to be. Of idle ones each fourth does: with many of them the turns are what costs. It
+    /// would find such a frame 4 s late on the first lane, and 32 s on the others, which each
+    /// eighth turn looks at.
     boolean isToBeTurned() {
         return !slow || (slowTicks++ & TURNED_TICKS - 1) == 0;
     }
