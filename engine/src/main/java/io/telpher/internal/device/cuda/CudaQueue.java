@@ -151,7 +151,7 @@ final class CudaQueue implements CopyQueue {
             if (lost != null) {
                 throw new TelpherException.Unsupported(lost);
             }
-            if (viaByKernel() || via != null) {
+            if (isIntermediate()) {
                 return;
             }
             int launches = made;
@@ -178,9 +178,9 @@ final class CudaQueue implements CopyQueue {
         }
     }
 
-    /// Whether it takes nothing to be an intermediate.
-    private boolean viaByKernel() {
-        return kernels != null && tuning.viaByKernel();
+    /// Whether it copies between two other devices: by kernels it takes nothing to.
+    private boolean isIntermediate() {
+        return via != null || (kernels != null && tuning.viaByKernel());
     }
 
     private static void log(String message) {
@@ -225,7 +225,7 @@ final class CudaQueue implements CopyQueue {
         if (lock.isHeldByCurrentThread()) {
             throw new IllegalStateException("begin() again before end()");
         }
-        if (way == Way.VIA && !viaByKernel() && via == null) {
+        if (way == Way.VIA && !isIntermediate()) {
             throw new IllegalStateException("becomeIntermediate() comes first");
         }
         if (pieces < 0 || bytes < 0) {

@@ -293,24 +293,17 @@ public final class FakeVerbs extends FakeLibrary {
     /// Tells of each queue pair of a device by which peers' memory is reached, that it is of no
     /// use.
     void tellOfActive(String device, String text) {
-        tellOfQueues(
-                text,
-                false,
-                qp ->
-                        deviceOf(qp).equals(device)
-                                && qp.access == VerbsMemory.IBV_ACCESS_LOCAL_WRITE);
+        tellOfQueues(text, false, qp -> isActive(qp, device));
     }
 
     /// Tells of each queue pair of a device that has requests under way by which peers' memory is
     /// reached.
     void tellOfBusy(String device, String text) {
-        tellOfQueues(
-                text,
-                false,
-                qp ->
-                        deviceOf(qp).equals(device)
-                                && qp.sends > 0
-                                && qp.access == VerbsMemory.IBV_ACCESS_LOCAL_WRITE);
+        tellOfQueues(text, false, qp -> isActive(qp, device) && qp.sends > 0);
+    }
+
+    private boolean isActive(Qp qp, String device) {
+        return deviceOf(qp).equals(device) && qp.access == VerbsMemory.IBV_ACCESS_LOCAL_WRITE;
     }
 
     private synchronized void tellOfQueues(String text, boolean completion, Predicate<Qp> which) {
