@@ -7,7 +7,7 @@ import java.util.Map;
 /// One option of an endpoint as [EndpointOptions#fromEnvironment()] sets it: its value and where
 /// that comes from. For tools and for people; programs read [EndpointOptions].
 ///
-/// @param option its name in [EndpointOptions]
+/// @param option its name in [EndpointOptions]; empty for what only a variable sets
 /// @param variable the environment variable that sets it
 /// @param value the value in force, as the variable would say it; never a secret
 /// @param origin [#DEFAULT], or the variable that the value comes from

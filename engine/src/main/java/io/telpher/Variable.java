@@ -24,7 +24,8 @@ enum Variable {
             o -> String.join(",", o.transports())),
     PATHS(
             "paths",
-            "allowed paths, comma-separated: self, mapped, cma, shm-ring, tcp; empty for all",
+            "allowed paths, comma-separated: self, mapped, cma, shm-ring, tcp, verbs, verbs-ring,"
+                    + " cuda-direct, cuda-cumem, cuda-ipc, cuda-via-gpu, hip-direct; empty for all",
             (o, text) -> o.withPaths(list(text)),
             o -> String.join(",", o.paths())),
     INTERFACES(
@@ -74,7 +75,7 @@ enum Variable {
             o -> show(o.spin())),
     MAX_NOTIFICATION(
             "maxNotification",
-            "largest notification that peers may send, in bytes",
+            "largest notification that this side and its peers may send, in bytes",
             (o, text) -> o.withMaxNotification(number(text)),
             o -> Integer.toString(o.maxNotification())),
     SOCKET_DIRECTORY(

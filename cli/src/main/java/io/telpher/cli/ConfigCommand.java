@@ -2,6 +2,7 @@ package io.telpher.cli;
 
 import io.telpher.Setting;
 import java.io.PrintWriter;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -43,7 +44,8 @@ public final class ConfigCommand implements Callable<Integer> {
         PrintWriter err = spec.commandLine().getErr();
         List<Setting> settings;
         try {
-            settings = Setting.fromEnvironment(environment);
+            settings = new ArrayList<>(Setting.fromEnvironment(environment));
+            settings.addAll(Settings.devices(environment));
         } catch (IllegalArgumentException e) {
             err.println("telpher config: " + e.getMessage());
             return CommandLine.ExitCode.SOFTWARE;
@@ -59,16 +61,6 @@ public final class ConfigCommand implements Callable<Integer> {
                     setting.origin(),
                     setting.variable(),
                     setting.meaning());
-        }
-        for (Settings.Tool device : Settings.DEVICES) {
-            String origin = Settings.origin(device, environment);
-            row(
-                    out,
-                    "",
-                    origin.isEmpty() ? "" : environment.getOrDefault(origin, "").strip(),
-                    origin.isEmpty() ? Setting.DEFAULT : origin,
-                    device.name(),
-                    device.meaning());
         }
         for (Settings.Tool tool : Settings.TOOLS) {
             String value = environment.get(tool.name());

@@ -14,6 +14,7 @@ import io.telpher.cli.watch.ServeMetricsCommand;
 import io.telpher.cli.watch.TopCommand;
 import java.lang.module.ModuleDescriptor;
 import java.util.Optional;
+import org.jspecify.annotations.Nullable;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.IVersionProvider;
@@ -67,11 +68,16 @@ public final class Main implements Runnable {
         return line;
     }
 
-    /// What the engine refuses, or the environment says wrongly, is no fault of the program: the
-    /// message is enough. Anything else is, and comes with its stack.
+    /// Whether something thrown tells of a fault of the program: what the engine refuses, or the
+    /// environment says wrongly, does not.
+    public static boolean isFault(@Nullable Throwable thrown) {
+        return !(thrown instanceof TelpherException || thrown instanceof IllegalArgumentException);
+    }
+
+    /// Where it is no fault of the program the message is enough. One comes with its stack.
     private static int failed(Exception e, CommandLine command, CommandLine.ParseResult unused)
             throws Exception {
-        if (e instanceof TelpherException || e instanceof IllegalArgumentException) {
+        if (!isFault(e)) {
             command.getErr()
                     .println(command.getCommandSpec().qualifiedName() + ": " + e.getMessage());
             return CommandLine.ExitCode.SOFTWARE;

@@ -1,10 +1,12 @@
 package io.telpher.cli;
 
 import io.telpher.Setting;
+import io.telpher.internal.transport.verbs.VerbsTransport;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 
 /// The environment variables beside the options of an endpoint, which [Setting] knows.
 public final class Settings {
@@ -28,11 +30,20 @@ public final class Settings {
                             "launcher: 1 to use only the JDK that it fetches itself"),
                     new Tool("TELPHER_NO_AOT", "image, Python package: 1 for no start-up cache"),
                     new Tool("TELPHER_JARS", "Python package: folder with other jars"),
-                    new Tool("TELPHER_PYTHON", "tests: the interpreter for Python's"));
+                    new Tool("TELPHER_PYTHON", "tests: the interpreter for Python's"),
+                    new Tool("TELPHER_RANK", "ranks: this one's number, 0 for the first"),
+                    new Tool("TELPHER_WORLD_SIZE", "ranks: how many there are"),
+                    new Tool("TELPHER_LOCAL_RANK", "ranks: this one's number on its host"),
+                    new Tool("TELPHER_JOB", "ranks: the job's name, the same for all"),
+                    new Tool(
+                            "TELPHER_RENDEZVOUS",
+                            "ranks: where they meet, tcp://HOST:PORT or redis://HOST:PORT"),
+                    new Tool("TELPHER_RENDEZVOUS_PORT", "ranks: the port that rank 0 serves at"),
+                    new Tool("TELPHER_SERVICE", "ranks: Kubernetes' headless service"));
 
-    /// What the engine's devices and transports go by. Where one is not set, NCCL's variable of the
-    /// same meaning counts, `NCCL_` in place of `TELPHER_`.
-    public static final List<Tool> DEVICES =
+    /// What GPUs go by. Where one is not set, NCCL's variable of the same meaning counts, `NCCL_`
+    /// in place of `TELPHER_`.
+    private static final List<Tool> GPUS =
             List.of(
                     new Tool(
                             "TELPHER_P2P_DISABLE", "GPUs: 1 to keep them from each other's memory"),
@@ -46,42 +57,41 @@ public final class Settings {
                             "TELPHER_P2P_DIRECT_DISABLE",
                             "GPUs: 1 to export and import memory inside one process, too"),
                     new Tool("TELPHER_P2P_PROBE", "GPUs: 0 to believe the driver without a trial"),
-                    new Tool("TELPHER_CUMEM_ENABLE", "GPUs: 0 for plain allocations"),
-                    new Tool("TELPHER_IB_DISABLE", "RDMA: 1 to do without"),
-                    new Tool(
-                            "TELPHER_IB_HCA",
-                            "RDMA: ports to use, prefixes of device[:port]; = for whole names, ^ for"
-                                    + " all but these"),
-                    new Tool("TELPHER_IB_GID_INDEX", "RDMA: one entry of the tables of GIDs"),
-                    new Tool("TELPHER_IB_TC", "RDMA: traffic class"),
-                    new Tool("TELPHER_IB_SL", "RDMA: service level"),
-                    new Tool("TELPHER_IB_PKEY", "RDMA: index of the partition key"),
-                    new Tool("TELPHER_IB_TIMEOUT", "RDMA: acknowledgements, 4.096 us * 2^N"),
-                    new Tool("TELPHER_IB_RETRY_CNT", "RDMA: how often packets are sent again"),
-                    new Tool("TELPHER_IB_QPS_PER_CONNECTION", "RDMA: lanes of two ports"));
+                    new Tool("TELPHER_CUMEM_ENABLE", "GPUs: 0 for plain allocations"));
 
     private static final String OWN = "TELPHER_";
     private static final String NCCL = "NCCL_";
 
     private Settings() {}
 
-    /// @return the variable that sets one of [#DEVICES] in an environment: itself, or NCCL's; empty
-    ///     where neither does
-    public static String origin(Tool device, Map<String, String> environment) {
-        String nccl = NCCL + device.name().substring(OWN.length());
-        for (String name : List.of(device.name(), nccl)) {
-            if (!environment.getOrDefault(name, "").isBlank()) {
-                return name;
-            }
+    /// @return what the engine's devices go by, beside the options of an endpoint
+    /// @throws IllegalArgumentException when a variable cannot be understood: names it
+    public static List<Setting> devices(Map<String, String> environment) {
+        List<Setting> all = new ArrayList<>();
+        for (Tool gpu : GPUS) {
+            String nccl = NCCL + gpu.name().substring(OWN.length());
+            String origin =
+                    Stream.of(gpu.name(), nccl)
+                            .filter(name -> !environment.getOrDefault(name, "").isBlank())
+                            .findFirst()
+                            .orElse("");
+            all.add(
+                    new Setting(
+                            "",
+                            gpu.name(),
+                            environment.getOrDefault(origin, "").strip(),
+                            origin.isEmpty() ? Setting.DEFAULT : origin,
+                            gpu.meaning()));
         }
-        return "";
+        all.addAll(VerbsTransport.settings(environment));
+        return List.copyOf(all);
     }
 
     /// @return variables that begin with `TELPHER_` and that nothing reads
     public static List<String> unknown(Map<String, String> environment) {
         List<String> unknown = new ArrayList<>(Setting.unknown(environment));
         TOOLS.forEach(tool -> unknown.remove(tool.name()));
-        DEVICES.forEach(device -> unknown.remove(device.name()));
+        devices(Map.of()).forEach(device -> unknown.remove(device.variable()));
         return List.copyOf(unknown);
     }
 
@@ -90,7 +100,7 @@ public final class Settings {
         List<String> known = new ArrayList<>();
         Setting.fromEnvironment(Map.of()).forEach(s -> known.add(s.variable()));
         TOOLS.forEach(tool -> known.add(tool.name()));
-        DEVICES.forEach(device -> known.add(device.name()));
+        devices(Map.of()).forEach(device -> known.add(device.variable()));
         String nearest =
                 known.stream()
                         .min(Comparator.comparingInt(other -> distance(name, other)))

@@ -1,16 +1,21 @@
 package io.telpher.cli;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assumptions.assumeThat;
 
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import picocli.CommandLine;
 
@@ -51,7 +56,9 @@ class ConfigCommandTest {
         assertThat(output.toString().lines())
                 .anyMatch(l -> l.matches("- +=mlx5_0:1 +NCCL_IB_HCA +TELPHER_IB_HCA"))
                 .anyMatch(l -> l.matches("- +41 +TELPHER_IB_TC +TELPHER_IB_TC"))
-                .anyMatch(l -> l.matches("- +- +default +TELPHER_P2P_LEVEL"));
+                .anyMatch(l -> l.matches("- +- +default +TELPHER_P2P_LEVEL"))
+                .anyMatch(l -> l.matches("- +17 +default +TELPHER_IB_TIMEOUT"))
+                .anyMatch(l -> l.matches("- +7 +default +TELPHER_IB_RETRY_CNT"));
         assertThat(errors.toString().lines())
                 .singleElement()
                 .asString()
@@ -78,6 +85,17 @@ class ConfigCommandTest {
     }
 
     @Test
+    void soDoesOneOfADeviceAlsoWhereThatIsMissing() {
+        assertThat(show(Map.of("TELPHER_IB_TC", "banana")))
+                .isEqualTo(CommandLine.ExitCode.SOFTWARE);
+        assertThat(errors.toString()).contains("TELPHER_IB_TC=banana", "from -1 to 255");
+        assertThat(output.toString()).isEmpty();
+        assertThat(show(Map.of("NCCL_IB_TC", "banana"))).as("another program's").isZero();
+        assertThat(output.toString().lines())
+                .anyMatch(l -> l.matches("- +0 +default +TELPHER_IB_TC"));
+    }
+
+    @Test
     void misspeltVariablesAreNamedAndSecretsAreNot() {
         Map<String, String> environment =
                 Map.of("TELPHER_PROT", "1", "TELPHER_SECRET", "correct horse battery");
@@ -87,16 +105,39 @@ class ConfigCommandTest {
     }
 
     @Test
-    void everyVariableOfTheLaunchersIsKnown() throws IOException {
-        // The abbreviated form in its comment, `TELPHER_JDK_URL, _JDK_SHA256`, does not match.
-        String launchers =
-                Files.readString(Path.of("..", "telpher"))
-                        + Files.readString(Path.of("..", "scripts", "image", "telpher"));
-        Matcher names = Pattern.compile("TELPHER_[A-Z0-9_]*[A-Z0-9]").matcher(launchers);
-        TreeSet<String> unknown = new TreeSet<>();
-        while (names.find()) {
-            unknown.addAll(Settings.unknown(Map.of(names.group(), "")));
+    void everyVariableThatIsReadIsKnown() throws IOException {
+        Path tree = Script.sourceTree();
+        assumeThat(tree.resolve("engine/src/main")).as("a source tree").isDirectory();
+        List<Path> sources = new ArrayList<>(List.of(tree.resolve("telpher")));
+        for (String folder :
+                List.of("scripts/image", "engine/src/main", "bootstrap/src/main", "cli/src/main")) {
+            sources.addAll(files(tree.resolve(folder)));
         }
-        assertThat(unknown).as("add them to Settings.TOOLS").isEmpty();
+        sources.addAll(files(tree.resolve("python/telpher")));
+        // Prefixes, such as `TELPHER_IB_`, do not match.
+        Pattern name = Pattern.compile("TELPHER_[A-Z0-9_]*[A-Z0-9](?![A-Z0-9_])");
+        TreeSet<String> names = new TreeSet<>();
+        for (Path source : sources) {
+            Matcher found = name.matcher(Files.readString(source));
+            while (found.find()) {
+                names.add(found.group());
+            }
+        }
+        assertThat(names).contains("TELPHER_NO_BUILD", "TELPHER_LOCAL_RANK", "TELPHER_JARS");
+        Map<String, String> all = new HashMap<>();
+        names.forEach(each -> all.put(each, ""));
+        assertThat(Settings.unknown(all)).as("add them to Settings.TOOLS").isEmpty();
+    }
+
+    private static List<Path> files(Path folder) throws IOException {
+        try (Stream<Path> all = Files.walk(folder)) {
+            return all.filter(
+                            file ->
+                                    file.toString().matches(".*\\.(java|py|sh)")
+                                            || file.endsWith("telpher")
+                                            || file.endsWith("telpher-tests"))
+                    .filter(Files::isRegularFile)
+                    .toList();
+        }
     }
 }

@@ -54,4 +54,12 @@ final class Script {
         }
         return folder;
     }
+
+    /// A folder or file of the resources of the engine's tests: in the source tree, or in the
+    /// archive of the tests.
+    static Path engineResource(String name) {
+        Path tree = sourceTree();
+        Path sources = tree.resolve("engine/src/test/resources");
+        return (Files.isDirectory(sources) ? sources : tree.resolve("tests/engine")).resolve(name);
+    }
 }

@@ -1,6 +1,7 @@
 package io.telpher.cli.doctor;
 
 import io.telpher.EndpointAddress;
+import io.telpher.cli.Main;
 import io.telpher.internal.transport.verbs.VerbsTransport;
 import io.telpher.internal.wire.AddressCodec;
 import java.time.Duration;
@@ -90,11 +91,24 @@ final class Doctor {
             task.cancel(true);
             return List.of(failed(check, "it did not end within " + PATIENCE.toSeconds() + " s"));
         } catch (ExecutionException e) {
-            return List.of(failed(check, String.valueOf(e.getCause())));
+            Throwable cause = e.getCause();
+            return List.of(
+                    cause == null || Main.isFault(cause)
+                            ? failed(check, String.valueOf(cause))
+                            : refused(check, String.valueOf(cause.getMessage())));
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             return List.of(failed(check, "interrupted"));
         }
+    }
+
+    private static Finding refused(Check check, String why) {
+        return Finding.warning(
+                check.name(),
+                "this check was refused what it needs",
+                why,
+                "as the evidence says; see the other findings, too",
+                "telpher doctor");
     }
 
     private static Finding failed(Check check, String why) {

@@ -224,9 +224,17 @@ final class LiveProbes implements Probes {
     public Map<String, Availability> transports() {
         Map<String, Availability> all = new TreeMap<>();
         for (Transport transport : ServiceLoader.load(Transport.class)) {
-            all.put(transport.name(), transport.probe());
+            all.put(transport.name(), probe(transport));
         }
         return all;
+    }
+
+    private static Availability probe(Transport transport) {
+        try {
+            return transport.probe();
+        } catch (IllegalArgumentException e) {
+            return new Availability.Missing(String.valueOf(e.getMessage()), "correct or unset it");
+        }
     }
 
     /// Two checks ask, and a JVM takes a moment to start.

@@ -16,13 +16,18 @@ final class SettingsCheck implements Check {
     public List<Finding> examine(Host host) {
         List<Finding> found = new ArrayList<>();
         try {
+            List<Setting> all = new ArrayList<>(Setting.fromEnvironment(host.environment()));
+            all.addAll(Settings.devices(host.environment()));
             List<String> changed = new ArrayList<>();
-            for (Setting setting : Setting.fromEnvironment(host.environment())) {
+            for (Setting setting : all) {
                 if (!setting.origin().equals(Setting.DEFAULT)) {
+                    String option = setting.option();
                     changed.add(
                             "%s = %s (%s)"
                                     .formatted(
-                                            setting.option(), setting.value(), setting.origin()));
+                                            option.isEmpty() ? setting.variable() : option,
+                                            setting.value(),
+                                            setting.origin()));
                 }
             }
             found.add(
@@ -36,7 +41,8 @@ final class SettingsCheck implements Check {
             found.add(
                     Finding.error(
                             name(),
-                            "a variable cannot be understood: no endpoint opens",
+                            "a variable cannot be understood: no endpoint opens, or none that uses"
+                                    + " the device that it is for",
                             String.valueOf(e.getMessage()),
                             "correct or unset it; telpher config lists them all",
                             "telpher config"));

@@ -91,6 +91,21 @@ class RdmaChecksTest {
     }
 
     @Test
+    void aVariableThatCannotBeUnderstoodIsNamed() {
+        environment.put("TELPHER_IB_TIMEOUT", "32");
+        assertThat(wrong(new SettingsCheck()))
+                .singleElement()
+                .satisfies(
+                        f -> assertThat(f.severity()).isEqualTo(Severity.ERROR),
+                        f -> assertThat(f.evidence()).contains("TELPHER_IB_TIMEOUT=32", "1 to 31"),
+                        f -> assertThat(f.remedy()).contains("correct or unset it"));
+        environment.put("TELPHER_IB_TIMEOUT", "14");
+        assertThat(examine(new SettingsCheck()))
+                .singleElement()
+                .satisfies(f -> assertThat(f.evidence()).contains("TELPHER_IB_TIMEOUT = 14"));
+    }
+
+    @Test
     void whatWorksIsToldWithItsReason() {
         assertThat(examine(new RdmaDevicesCheck()))
                 .extracting(Finding::summary)

@@ -1,9 +1,12 @@
 package io.telpher.internal.transport.verbs;
 
 import io.telpher.EndpointOptions;
+import io.telpher.Setting;
 import io.telpher.internal.observe.Log;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.OptionalInt;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
@@ -57,24 +60,52 @@ record IbSettings(
     /// @throws IllegalArgumentException when a variable of Telpher's cannot be understood; of
     ///     NCCL's that is a warning
     static IbSettings of(Function<String, @Nullable String> environment, Duration liveness) {
+        return of(new Reader(environment), liveness);
+    }
+
+    /// What each variable comes to, in the order of this class, for tools and people.
+    ///
+    /// @throws IllegalArgumentException as [#of]
+    static List<Setting> inForce(
+            Function<String, @Nullable String> environment, Duration liveness) {
         Reader in = new Reader(environment);
-        String hca = in.text("HCA");
+        of(in, liveness);
+        return List.copyOf(in.read);
+    }
+
+    private static IbSettings of(Reader in, Duration liveness) {
+        boolean disabled = in.number("DISABLE", "1 to do without", 0, 1, 0) == 1;
+        String hca =
+                in.text(
+                        "HCA",
+                        "ports to use, prefixes of device[:port]; = for whole names, ^ for all but"
+                                + " these; empty for all");
         boolean exclude = hca.startsWith("^");
         String rest = exclude ? hca.substring(1) : hca;
         boolean exact = rest.startsWith("=");
         rest = exact ? rest.substring(1) : rest;
         return new IbSettings(
-                in.number("DISABLE", 0, 1, 0) == 1 ? in.name("DISABLE") : null,
+                disabled ? in.name("DISABLE") : null,
                 rest.isEmpty() ? List.of() : List.of(rest.split("\\s*,\\s*")),
                 exact,
                 exclude,
-                in.number("GID_INDEX", -1, Gids.LAST, -1),
-                Math.max(0, in.number("TC", -1, 255, 0)),
-                Math.max(0, in.number("SL", -1, 15, 0)),
-                in.number("PKEY", 0, 65_535, 0),
-                in.number("TIMEOUT", 1, 31, timeout(liveness)),
-                in.number("RETRY_CNT", 0, 7, 7),
-                in.number("QPS_PER_CONNECTION", 1, 128, 1));
+                in.number(
+                        "GID_INDEX",
+                        "one entry of the tables of GIDs; -1: by type and address",
+                        -1,
+                        Gids.LAST,
+                        -1),
+                Math.max(0, in.number("TC", "traffic class", -1, 255, 0)),
+                Math.max(0, in.number("SL", "service level", -1, 15, 0)),
+                in.number("PKEY", "index of the partition key", 0, 65_535, 0),
+                in.number(
+                        "TIMEOUT",
+                        "acknowledgements, 4.096 us * 2^N; by default as TELPHER_LIVENESS asks",
+                        1,
+                        31,
+                        timeout(liveness)),
+                in.number("RETRY_CNT", "how often packets are sent again", 0, 7, 7),
+                in.number("QPS_PER_CONNECTION", "lanes of two ports", 1, 128, 1));
     }
 
     /// The longest time-out of which a lane that acknowledges nothing has four before it is given
@@ -110,9 +141,17 @@ record IbSettings(
         return ports.isEmpty() || named != exclude;
     }
 
-    private record Reader(Function<String, @Nullable String> environment) {
+    /// Reads variables, and remembers what they came to.
+    private static final class Reader {
         private static final String OWN = "TELPHER_IB_";
         private static final String NCCL = "NCCL_IB_";
+
+        private final Function<String, @Nullable String> environment;
+        final List<Setting> read = new ArrayList<>();
+
+        Reader(Function<String, @Nullable String> environment) {
+            this.environment = environment;
+        }
 
         private boolean isSet(String variable) {
             String value = environment.apply(variable);
@@ -124,36 +163,52 @@ record IbSettings(
             return isSet(OWN + what) ? OWN + what : NCCL + what;
         }
 
-        String text(String what) {
+        private String value(String what) {
             String value = environment.apply(name(what));
             return value == null ? "" : value.strip();
         }
 
-        int number(String what, int least, int most, int otherwise) {
-            String text = text(what);
-            if (text.isEmpty()) {
-                return otherwise;
+        String text(String what, String meaning) {
+            String text = value(what);
+            remember(what, meaning, text, !text.isEmpty());
+            return text;
+        }
+
+        int number(String what, String meaning, int least, int most, int otherwise) {
+            String text = value(what);
+            OptionalInt number = parse(text, least, most);
+            if (number.isEmpty() && !text.isEmpty()) {
+                String message =
+                        "%s=%s: write a whole number from %d to %d"
+                                .formatted(name(what), text, least, most);
+                if (isSet(OWN + what)) {
+                    throw new IllegalArgumentException(message);
+                }
+                Log.warning(message + "; it is left out", null);
             }
+            int value = number.orElse(otherwise);
+            remember(what, meaning, Integer.toString(value), number.isPresent());
+            return value;
+        }
+
+        private static OptionalInt parse(String text, int least, int most) {
             try {
                 boolean hexadecimal = text.startsWith("0x") || text.startsWith("0X");
                 int value =
                         hexadecimal
                                 ? Integer.parseInt(text.substring(2), 16)
                                 : Integer.parseInt(text);
-                if (value >= least && value <= most) {
-                    return value;
-                }
+                return value >= least && value <= most
+                        ? OptionalInt.of(value)
+                        : OptionalInt.empty();
             } catch (NumberFormatException e) {
-                // as one that is out of range
+                return OptionalInt.empty(); // as one that is out of range
             }
-            String message =
-                    "%s=%s: write a whole number from %d to %d"
-                            .formatted(name(what), text, least, most);
-            if (isSet(OWN + what)) {
-                throw new IllegalArgumentException(message);
-            }
-            Log.warning(message + "; it is left out", null);
-            return otherwise;
+        }
+
+        private void remember(String what, String meaning, String value, boolean given) {
+            String origin = given ? name(what) : Setting.DEFAULT;
+            read.add(new Setting("", OWN + what, value, origin, "RDMA: " + meaning));
         }
     }
 }

@@ -1,5 +1,7 @@
 package io.telpher.internal.transport.verbs;
 
+import io.telpher.EndpointOptions;
+import io.telpher.Setting;
 import io.telpher.internal.ffi.linux.Environment;
 import io.telpher.internal.ffi.verbs.VerbsPorts;
 import io.telpher.spi.Availability;
@@ -12,6 +14,7 @@ import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
@@ -73,9 +76,27 @@ public final class VerbsTransport implements Transport {
         return 30;
     }
 
+    /// @return what each `TELPHER_IB_` variable comes to in an environment
+    /// @throws IllegalArgumentException when one cannot be understood: names it
+    public static List<Setting> settings(Map<String, String> environment) {
+        return IbSettings.inForce(
+                environment::get, EndpointOptions.fromEnvironment(environment).liveness());
+    }
+
+    /// A variable that cannot be understood is an error only where it would count: without a
+    /// device it must not keep an endpoint from opening.
     @Override
     public Availability probe() {
-        String variable = IbSettings.of(environment).disabled();
+        String variable;
+        try {
+            variable = IbSettings.of(environment).disabled();
+        } catch (IllegalArgumentException e) {
+            Availability there = provider.availability();
+            if (there instanceof Availability.Missing) {
+                return there;
+            }
+            throw e;
+        }
         return variable != null
                 ? new Availability.Missing("disabled by " + variable + "=1", "unset it")
                 : provider.availability();

@@ -3,6 +3,9 @@ package io.telpher.internal.transport.verbs;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.telpher.Endpoint;
+import io.telpher.EndpointOptions;
+import io.telpher.spi.Availability;
 import java.time.Duration;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
@@ -80,5 +83,21 @@ class IbSettingsTest {
         assertThatThrownBy(() -> of("TELPHER_IB_TC", "0x100"))
                 .hasMessage("TELPHER_IB_TC=0x100: write a whole number from -1 to 255");
         assertThat(of("NCCL_IB_TC", "many").trafficClass()).isEqualTo(0);
+    }
+
+    @Test
+    void aVariableThatCannotBeUnderstoodCountsOnlyWhereThereIsADevice() {
+        Map<String, String> nonsense = Map.of("TELPHER_IB_TC", "banana");
+        Provider none =
+                Altered.provider(
+                        FakeVerbs.HERE,
+                        "availability",
+                        (usual, unused) -> new Availability.Missing("no device", "plug one in"));
+        try (Endpoint endpoint = FakeVerbs.open(EndpointOptions.DEFAULTS, none, nonsense)) {
+            assertThat(endpoint.explain()).contains("verbs: no device; plug one in");
+        }
+        assertThatThrownBy(() -> FakeVerbs.open(EndpointOptions.DEFAULTS, FakeVerbs.HERE, nonsense))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("TELPHER_IB_TC=banana");
     }
 }
