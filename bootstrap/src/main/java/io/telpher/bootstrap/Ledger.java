@@ -133,6 +133,7 @@ final class Ledger {
 
     synchronized Answer arrive(Request.Arrive request) {
         look();
+        forgetBarriers();
         Slot slot = slots.get(request.rank());
         Barrier barrier = barriers.computeIfAbsent(request.barrier(), name -> new Barrier());
         if (hasPassed(barrier, request.rank(), request.incarnation(), request.ticket())) {
@@ -146,7 +147,6 @@ final class Ledger {
                 new Ticket(request.incarnation(), request.ticket(), barrier.generation));
         barrier.arrived.put(request.rank(), request.ticket());
         if (barrier.arrived.size() < slot.entry.world()) {
-            forgetBarriers();
             return new Answer.Waiting(barrier.generation);
         }
         barrier.arrived.clear();

@@ -118,8 +118,17 @@ final class RendezvousClient implements Rendezvous {
     private void announce(Self me, Deadline deadline) {
         long given = 0;
         long holder = 0;
+        Answer last = null;
+        long heard = 0;
         while (true) {
-            Answer answer = call(beat(me), deadline);
+            Answer answer;
+            try {
+                answer = call(beat(me), deadline);
+            } catch (TelpherException.TimedOut e) {
+                throw last == null ? e : refusedUntil(me, last, System.nanoTime() - heard);
+            }
+            heard = System.nanoTime();
+            last = answer;
             if (answer instanceof Answer.Ok ok) {
                 announced(ok);
                 return;
@@ -134,10 +143,13 @@ final class RendezvousClient implements Rendezvous {
             if (given == 0 || who != holder) {
                 holder = who;
                 given = System.nanoTime() + (left + 50L) * 1_000_000;
-            } else if (System.nanoTime() - given > 0 || deadline.passed()) {
+            } else if (System.nanoTime() - given > 0) {
                 throw refusal(me, answer);
             }
             pause(Math.clamp(left, LEAST_PAUSE_MILLIS, 100), deadline);
+            if (deadline.passed()) { // asked with no time left the server would be blamed
+                throw refusedUntil(me, answer, System.nanoTime() - heard);
+            }
         }
     }
 
@@ -176,6 +188,22 @@ final class RendezvousClient implements Rendezvous {
                                     .formatted(me.rank, options.job(), me.world, other.world()));
             default -> throw unexpected(answer);
         };
+    }
+
+    /// The deadline has passed while the rank was not to be had; who has it may be alive or not.
+    private RuntimeException refusedUntil(Self me, Answer last, long agoNanos) {
+        if (!(last instanceof Answer.Held held)) {
+            return refusal(me, last);
+        }
+        return new TelpherException.TimedOut(
+                "rank %d of job '%s' is still held by endpoint %016x (epoch %d), whose lease had %d ms left %d ms ago: a rank that was killed can be taken when its lease has ended, so join with a longer deadline"
+                        .formatted(
+                                me.rank,
+                                options.job(),
+                                held.incarnation(),
+                                held.epoch(),
+                                held.leaseMillis(),
+                                TimeUnit.NANOSECONDS.toMillis(agoNanos)));
     }
 
     private static TelpherException unexpected(Answer answer) {

@@ -46,22 +46,29 @@ public final class RendezvousServer implements AutoCloseable {
         if (port < 1) {
             throw new IllegalArgumentException("port " + port + " is not a TCP port");
         }
-        EndpointOptions options =
-                control().withPort(port).withSecret(secret).withInterfaces(List.of());
-        RendezvousServer server = new RendezvousServer(Endpoint.open(options), port);
+        return listen(
+                control(EndpointOptions.fromEnvironment())
+                        .withPort(port)
+                        .withSecret(secret)
+                        .withInterfaces(List.of()));
+    }
+
+    static RendezvousServer listen(EndpointOptions options) {
+        RendezvousServer server = new RendezvousServer(Endpoint.open(options), options.port());
         server.start("telpher-rendezvous", server::accept);
         server.start("telpher-leases", server::look);
         return server;
     }
 
     /// What both sides of the control connections have in common.
-    static EndpointOptions control() {
-        return EndpointOptions.fromEnvironment()
-                .withTransports(List.of("tcp"))
+    static EndpointOptions control(EndpointOptions from) {
+        return from.withTransports(List.of("tcp"))
                 .withPaths(List.of())
                 .withPort(0)
                 .withLanes(1)
                 .withMaxSockets(1)
+                // Snapshots of large jobs are long, whatever the ranks allow each other.
+                .withMaxNotification(EndpointOptions.DEFAULTS.maxNotification())
                 .withSpin(Duration.ZERO);
     }
 
@@ -76,21 +83,46 @@ public final class RendezvousServer implements AutoCloseable {
 
     private void accept() {
         while (closed.getCount() > 0) {
+            Connection connection;
             try {
-                Connection connection = endpoint.accept(Duration.ofSeconds(10));
-                start("telpher-rendezvous-session", () -> serve(connection));
+                connection = endpoint.accept(Duration.ofSeconds(10));
             } catch (TelpherException.TimedOut e) {
-                // Nobody came.
+                continue; // nobody came
             } catch (TelpherException.Closed e) {
                 return;
+            } catch (RuntimeException e) {
+                failed("accepting a client failed", e);
+                continue;
             }
+            try {
+                start("telpher-rendezvous-session", () -> serve(connection));
+            } catch (OutOfMemoryError e) { // no thread for it; those that are served go on
+                failed("a client was turned away", e);
+                connection.close();
+            }
+        }
+    }
+
+    /// A server that goes on deaf would be worse than one that fails: whatever goes wrong with one
+    /// client, or in one look, the others are served.
+    private void failed(String what, Throwable cause) {
+        LOG.log(System.Logger.Level.ERROR, "the rendezvous on port " + port + ": " + what, cause);
+        try {
+            boolean over = closed.await(LOOK.toMillis(), TimeUnit.MILLISECONDS);
+            assert over == (closed.getCount() == 0);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
         }
     }
 
     private void look() {
         try {
             while (!closed.await(LOOK.toMillis(), TimeUnit.MILLISECONDS)) {
-                jobs.values().forEach(Ledger::look);
+                try {
+                    jobs.values().forEach(Ledger::look);
+                } catch (RuntimeException e) {
+                    failed("looking for leases that have ended failed", e);
+                }
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
@@ -101,17 +133,33 @@ public final class RendezvousServer implements AutoCloseable {
     private void serve(Connection connection) {
         try (connection) {
             while (connection.isOpen()) {
-                Notification request = connection.awaitNotification(Duration.ofHours(1));
-                Answer answer = answer(Codec.request(request.payload()), connection);
-                connection.notifyPeer(MemorySegment.ofArray(Codec.encode(answer)));
+                respond(connection);
             }
         } catch (TelpherException e) {
             LOG.log(System.Logger.Level.DEBUG, () -> "a rendezvous client is gone: " + e);
+        } catch (RuntimeException e) {
+            failed("serving a client failed", e);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         } finally {
             jobs.values().forEach(job -> job.ended(connection));
         }
+    }
+
+    private void respond(Connection connection) throws InterruptedException {
+        Notification request = connection.awaitNotification(Duration.ofHours(1));
+        try {
+            send(connection, answer(Codec.request(request.payload()), connection));
+        } catch (TelpherException e) {
+            throw e;
+        } catch (RuntimeException e) { // such as an answer that is too long for a notification
+            LOG.log(System.Logger.Level.ERROR, "a request could not be answered", e);
+            send(connection, new Answer.Refused(String.valueOf(e.getMessage())));
+        }
+    }
+
+    private static void send(Connection connection, Answer answer) {
+        connection.notifyPeer(MemorySegment.ofArray(Codec.encode(answer)));
     }
 
     private Answer answer(Request request, Connection connection) throws InterruptedException {

@@ -3,6 +3,7 @@ package io.telpher.bootstrap;
 import io.telpher.Connection;
 import io.telpher.Endpoint;
 import io.telpher.EndpointAddress;
+import io.telpher.EndpointOptions;
 import io.telpher.TelpherException;
 import io.telpher.TransferOptions;
 import io.telpher.spi.Deadline;
@@ -15,7 +16,8 @@ import org.jspecify.annotations.Nullable;
 
 /// The embedded server, seen from a client: two connections, since one of them waits for changes.
 final class TcpStore implements Store {
-    private final Endpoint endpoint = Endpoint.open(RendezvousServer.control());
+    private final Endpoint endpoint =
+            Endpoint.open(RendezvousServer.control(EndpointOptions.fromEnvironment()));
     private final EndpointAddress server;
     private final Line calls = new Line();
     private final Line changes = new Line();

@@ -145,6 +145,16 @@ class LedgerTest {
     }
 
     @Test
+    void soAreThoseOfAWorldOfOneWhichNeverWaits() {
+        ledger.announce(new Request.Announce("j", 0, 1, 10, 0, 1_000_000, new byte[1]));
+        for (int i = 0; i < 5000; i++) {
+            assertThat(ledger.arrive(new Request.Arrive("j", "b" + i, 0, 10, i)))
+                    .isEqualTo(new Answer.Passed());
+        }
+        assertThat(ledger.barriers()).isLessThan(2100);
+    }
+
+    @Test
     void whoWithdrawsFromABarrierThatNobodyCameToMissesEveryone() {
         announce(0, 10);
         assertThat(ledger.withdraw(new Request.Withdraw("j", "new", 0, 10, 1)))

@@ -149,6 +149,20 @@ abstract class RendezvousContract {
         assertThat(first.members()).extracting(Member::address).containsExactly(address);
     }
 
+    /// Shorter than the lease, so that nobody knows whether the holder is alive.
+    @Test
+    void whoseDeadlineIsTooShortForALeaseHearsOfTheLease() {
+        EndpointAddress address = address();
+        RendezvousOptions options = RendezvousOptions.of(server(), job, secret());
+        client(options).join(0, 1, address, SOON);
+        assertThatThrownBy(() -> client(options).join(0, 1, address(), SHORT))
+                .isInstanceOf(TelpherException.TimedOut.class)
+                .hasMessageContaining("is still held by endpoint %016x", address.incarnation())
+                .hasMessageContaining("join with a longer deadline");
+        assertThatThrownBy(() -> client(options).join(1, 2, address(), SHORT))
+                .isInstanceOf(RendezvousException.WorldDiffers.class);
+    }
+
     @Test
     void worldsOfDifferentSizesAreTold() {
         Rendezvous first = client();
