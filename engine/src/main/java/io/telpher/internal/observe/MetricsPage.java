@@ -103,9 +103,6 @@ public final class MetricsPage implements AutoCloseable {
     ///     before stays
     public void write(List<EndpointMetrics> endpoints) {
         byte[] body = Snapshot.encode(endpoints);
-        if (body.length > Snapshot.MOST_BYTES) {
-            throw new IllegalStateException("a snapshot of " + body.length + " bytes");
-        }
         CRC32C crc = new CRC32C();
         crc.update(body);
         long next = sequence + 1;

@@ -23,11 +23,14 @@ public record Snapshot(
     /// Of the form of [#encode]; another one cannot be read.
     static final int VERSION = 2;
 
-    /// Most bytes of a body.
+    /// Most bytes of a body: connections that do not fit are left out, while the totals count them.
     static final int MOST_BYTES = 4 << 20;
 
-    /// Connections that fit in any case; more of them are left out, while the totals count them.
-    static final int MOST_CONNECTIONS = 2000;
+    /// Two numbers at the beginning.
+    private static final int HEADER_BYTES = 8;
+
+    /// An endpoint without its connections: 24 numbers, and how many connections follow.
+    private static final int ENDPOINT_BYTES = 24 * 8 + 4;
 
     /// Keeps a copy of the list.
     public Snapshot {
@@ -39,15 +42,19 @@ public record Snapshot(
         ByteArrayOutputStream bytes = new ByteArrayOutputStream(1024);
         DataOutputStream out = new DataOutputStream(bytes);
         try {
-            int room = MOST_CONNECTIONS;
-            int all = 0;
+            List<Fitting> fitting = new ArrayList<>();
+            int leftOut = 0;
+            int room = MOST_BYTES - HEADER_BYTES - ENDPOINT_BYTES * endpoints.size();
             for (EndpointMetrics endpoint : endpoints) {
-                all += endpoint.connections().size();
+                Fitting one = fitting(endpoint.connections(), room);
+                fitting.add(one);
+                leftOut += endpoint.connections().size() - one.count;
+                room -= one.bytes.size();
             }
-            out.writeInt(Math.max(0, all - room));
+            out.writeInt(leftOut);
             out.writeInt(endpoints.size());
-            for (EndpointMetrics endpoint : endpoints) {
-                room -= write(out, endpoint, room);
+            for (int i = 0; i < endpoints.size(); i++) {
+                write(out, endpoints.get(i), fitting.get(i));
             }
         } catch (IOException e) {
             throw new UncheckedIOException(e); // memory does not fail
@@ -55,9 +62,31 @@ public record Snapshot(
         return bytes.toByteArray();
     }
 
-    private static int write(DataOutputStream out, EndpointMetrics e, int room) throws IOException {
+    /// The connections of an endpoint that there is room for: the first `count`, as the page has
+    /// them.
+    private record Fitting(int count, ByteArrayOutputStream bytes) {}
+
+    private static Fitting fitting(List<ConnectionMetrics> connections, int room)
+            throws IOException {
+        ByteArrayOutputStream all = new ByteArrayOutputStream(1024);
+        ByteArrayOutputStream one = new ByteArrayOutputStream(1024);
+        int count = 0;
+        for (ConnectionMetrics connection : connections) {
+            one.reset();
+            write(new DataOutputStream(one), connection);
+            if (all.size() + one.size() > room) {
+                break;
+            }
+            one.writeTo(all);
+            count++;
+        }
+        return new Fitting(count, all);
+    }
+
+    private static void write(DataOutputStream out, EndpointMetrics e, Fitting fitting)
+            throws IOException {
         // Who is left out is in the totals, as if it had ended.
-        int count = Math.min(room, e.connections().size());
+        int count = fitting.count;
         EndpointMetrics.Totals ended = e.ended();
         for (ConnectionMetrics connection :
                 e.connections().subList(count, e.connections().size())) {
@@ -83,10 +112,7 @@ public record Snapshot(
                 ended.checksumFailures());
         write(out, ended.failures());
         out.writeInt(count);
-        for (ConnectionMetrics connection : e.connections().subList(0, count)) {
-            write(out, connection);
-        }
-        return count;
+        fitting.bytes.writeTo(out);
     }
 
     private static void write(DataOutputStream out, ConnectionMetrics c) throws IOException {

@@ -12,6 +12,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.CompletableFuture;
@@ -19,6 +20,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class MetricsPageTest {
     private static final long SELF = ProcessHandle.current().pid();
@@ -160,17 +163,26 @@ class MetricsPageTest {
         assertThat(file).hasBinaryContent(content);
     }
 
-    @Test
-    void connectionsWithoutRoomStayInTheTotals() throws Exception {
-        EndpointMetrics many = endpoint(7, Snapshot.MOST_CONNECTIONS + 500);
-        EndpointMetrics more = endpoint(9, 10);
+    /// One lane; those of a connection over TCP; as many as one can have had.
+    @ParameterizedTest
+    @ValueSource(ints = {1, 17, 256})
+    void connectionsWithoutRoomStayInTheTotals(int lanes) throws Exception {
+        int all = 4 * Snapshot.MOST_BYTES / (100 * lanes);
+        EndpointMetrics many = endpoint(7, all, lanes);
+        EndpointMetrics more = endpoint(9, 10, lanes);
+        byte[] body = Snapshot.encode(List.of(many, more));
+        assertThat(body.length)
+                .isLessThanOrEqualTo(Snapshot.MOST_BYTES)
+                .isGreaterThan(Snapshot.MOST_BYTES * 9 / 10);
         try (MetricsPage page = MetricsPage.create()) {
             page.write(List.of(many, more));
             Snapshot read = MetricsReader.page(SELF, page.file());
-            assertThat(read.leftOut()).isEqualTo(510);
-            assertThat(read.endpoints().get(0).connections()).hasSize(Snapshot.MOST_CONNECTIONS);
+            int kept = read.endpoints().get(0).connections().size();
+            assertThat(read.endpoints().get(0).connections())
+                    .isEqualTo(many.connections().subList(0, kept));
+            assertThat(read.leftOut())
+                    .isEqualTo(all - kept + 10 - read.endpoints().get(1).connections().size());
             assertThat(read.endpoints().get(0).totals()).isEqualTo(many.totals());
-            assertThat(read.endpoints().get(1).connections()).isEmpty();
             assertThat(read.endpoints().get(1).totals()).isEqualTo(more.totals());
         }
     }
@@ -203,7 +215,25 @@ class MetricsPageTest {
     }
 
     private static EndpointMetrics endpoint(long number, int connections) {
+        return endpoint(number, connections, 1);
+    }
+
+    private static EndpointMetrics endpoint(long number, int connections, int lanes) {
         List<ConnectionMetrics> all = new ArrayList<>();
+        ConnectionMetrics.Lane lane =
+                new ConnectionMetrics.Lane(
+                        0,
+                        "tcp",
+                        "10.0.0.1:40000 to 10.0.0.2:7070",
+                        true,
+                        1,
+                        2,
+                        3,
+                        4,
+                        5,
+                        number,
+                        6,
+                        -1);
         for (int i = 0; i < connections; i++) {
             all.add(
                     new ConnectionMetrics(
@@ -214,10 +244,7 @@ class MetricsPageTest {
                             0,
                             TransferFailures.NONE,
                             List.of(new ConnectionMetrics.Path("tcp", number, 0, number)),
-                            List.of(
-                                    new ConnectionMetrics.Lane(
-                                            0, "tcp", "a to b", true, 1, 2, 3, 4, 5, number, 6,
-                                            -1))));
+                            Collections.nCopies(lanes, lane)));
         }
         return new EndpointMetrics(number, 1, 0, 0, 2, 4096, 0, EndpointMetrics.Totals.NONE, all);
     }

@@ -17,17 +17,12 @@ public final class SnapshotFuzz {
         } catch (IOException e) {
             return;
         }
-        int connections = 0;
         for (EndpointMetrics endpoint : read.endpoints()) {
-            connections += endpoint.connections().size();
             endpoint.connections().forEach(SnapshotFuzz::check);
-        }
-        if (connections > Snapshot.MOST_CONNECTIONS) {
-            return; // some are left out when it is written again
         }
         try {
             Snapshot again = Snapshot.decode(1, 2, Snapshot.encode(read.endpoints()));
-            if (!again.endpoints().equals(read.endpoints())) {
+            if (again.leftOut() == 0 && !again.endpoints().equals(read.endpoints())) {
                 throw new AssertionError(read + " was read again as another");
             }
         } catch (IOException e) {
