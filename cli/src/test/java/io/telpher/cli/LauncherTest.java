@@ -222,6 +222,21 @@ class LauncherTest {
                 .noneMatch(file -> file.toString().contains("/.fetch-"));
     }
 
+    /// Such as an image that runs for hours and makes its start-up cache when it ends.
+    @Test
+    void whoHoldsTheCacheFolderDoesNotKeepAJdkFromBeingFetched() throws Exception {
+        serveJdk("99.0.1");
+        Path cache = Files.createDirectories(home.resolve(".cache/telpher"));
+        Process holder =
+                new ProcessBuilder("flock", "--no-fork", cache.toString(), "sleep", "100").start();
+        try {
+            assertThat(run("jdk").status()).isZero();
+            assertThat(holder.isAlive()).as("it has not waited for it").isTrue();
+        } finally {
+            holder.destroyForcibly().waitFor();
+        }
+    }
+
     @ParameterizedTest
     @ValueSource(strings = {"echo Apache Maven 3.6.3", "exit 127"})
     void buildsByTheWrapperWhereMavenIsTooOldOrMissing(String answer) throws Exception {
