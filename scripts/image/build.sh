@@ -5,8 +5,8 @@
 #   build.sh image OUT   the tool, from cli/target/dist/lib
 #   build.sh tests OUT   the tests, from */target/test-classes and */target/test-class-path
 #
-# OUT is the folder that gets the archive. The same classes and the same JDK give the same archive,
-# byte for byte. Needs JAVA_HOME and GNU tar.
+# OUT is the folder that gets the archive. Names, owners, times and order in it depend on the commit
+# alone. Needs JAVA_HOME and GNU tar.
 
 set -eu
 

@@ -15,8 +15,6 @@ import java.util.stream.Stream;
 /// The fake CUDA driver and NVML of the engine's tests, without Telpher's kernels: copies go by
 /// copy engines.
 public final class FakeGpus {
-    private static final Path SOURCES =
-            Path.of("..", "engine", "src", "test", "resources", "fake-gpu");
     private static final String CUDA = "libcuda.so.1";
     private static final String NVML = "libnvidia-ml.so.1";
 
@@ -34,7 +32,7 @@ public final class FakeGpus {
     private static void compile(Path library, Predicate<String> which) throws IOException {
         List<String> command = new ArrayList<>(List.of("gcc", "-shared", "-fPIC", "-O1"));
         command.addAll(List.of("-pthread", "-o", library.toString()));
-        try (Stream<Path> files = Files.list(SOURCES)) {
+        try (Stream<Path> files = Files.list(Script.engineResource("fake-gpu"))) {
             files.map(Path::toString)
                     .filter(name -> name.endsWith(".c"))
                     .filter(which)

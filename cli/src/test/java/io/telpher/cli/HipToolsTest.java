@@ -12,9 +12,6 @@ import org.junit.jupiter.api.io.TempDir;
 
 /// What tools say of AMD GPUs, by the fake HIP runtime of the engine's tests.
 class HipToolsTest {
-    private static final Path SOURCE =
-            Path.of("..", "engine", "src", "test", "resources", "fake-hip", "fake_hip.c");
-
     @TempDir private static Path built;
 
     @BeforeAll
@@ -29,7 +26,7 @@ class HipToolsTest {
                                 "-pthread",
                                 "-o",
                                 library(),
-                                SOURCE.toString()),
+                                Script.engineResource("fake-hip/fake_hip.c").toString()),
                         Map.of(),
                         100);
         assertThat(output.exitCode()).as(output.error()).isZero();

@@ -168,6 +168,20 @@ class ImageIT {
                 .contains("SharedMemoryTest", "RecordingTest", "CodecTest", "ChecksTest")
                 .contains("0 tests failed", "0 tests skipped", "0 tests aborted");
 
+        // These read files of the source tree, and compile where there is a compiler: not in there.
+        Script.Result here =
+                new Script(
+                                List.of(
+                                        root + launcher,
+                                        "--details=tree",
+                                        "--select-class=io.telpher.cli.ConfigCommandTest",
+                                        "--select-class=io.telpher.cli.HipToolsTest"),
+                                temp,
+                                PLAIN)
+                        .await();
+        assertThat(here.status()).as(here.output() + here.errors()).isZero();
+        assertThat(here.output()).contains("ConfigCommandTest", "HipToolsTest");
+
         Script.Result none = inRoot(root, launcher, "--include-classname=Nothing");
         assertThat(none.status()).as("no test was found").isEqualTo(2);
     }
