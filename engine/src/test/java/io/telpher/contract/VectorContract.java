@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import io.telpher.ConnectionMetrics;
 import io.telpher.MemoryRegion;
 import io.telpher.MemorySlice;
 import io.telpher.MemorySlices;
@@ -27,8 +28,11 @@ import org.junit.jupiter.params.provider.EnumSource;
 
 /// Vectored writes and reads, as lists and in the strided form.
 abstract class VectorContract extends Contract {
-    /// Many times what a piece costs, and far less than what long lists cost elsewhere.
-    private static final long MOST_NANOS_A_PIECE = 20_000;
+    /// Ten times what a piece costs, and a tenth of what it costs in long lists elsewhere.
+    private static final long MOST_NANOS_A_PIECE = 4_000;
+
+    /// What a lane carries for a piece of a list beside its bytes; of a strided form nothing.
+    private static final long MOST_BYTES_A_PIECE = 32;
 
     private static final int REGION = 300_000;
     private static final int REGIONS = 3;
@@ -229,13 +233,22 @@ abstract class VectorContract extends Contract {
         }
         peer.fill("remote", 0, form.extent(), STALE);
         long total = (long) form.count * form.piece;
-        begin = threads.getCurrentThreadCpuTime();
-        Outcome.of(connection().write(list, remoteList, TransferOptions.DEFAULTS))
-                .assertDone(total);
-        used += threads.getCurrentThreadCpuTime() - begin;
-        assertThat(used / form.count)
+        long carried = carried();
+        long least = Long.MAX_VALUE; // the first one is compiled on the way
+        int rounds = 0;
+        while (rounds < 6 && (rounds < 1 || least + used / form.count > MOST_NANOS_A_PIECE)) {
+            begin = threads.getCurrentThreadCpuTime();
+            Outcome.of(connection().write(list, remoteList, TransferOptions.DEFAULTS))
+                    .assertDone(total);
+            least = Math.min(least, (threads.getCurrentThreadCpuTime() - begin) / form.count);
+            rounds++;
+        }
+        assertThat(least + used / form.count)
                 .as("nanoseconds of the caller's processor for each piece")
                 .isLessThan(MOST_NANOS_A_PIECE);
+        assertThat(carried() - carried)
+                .as("bytes for lists, on lanes")
+                .isLessThan(rounds * (total + MOST_BYTES_A_PIECE * form.count));
         peer.tell(self -> checkStrided(self, "remote", 0, form, seed));
 
         here.fill("local", 0, local.size(), STALE);
@@ -252,9 +265,20 @@ abstract class VectorContract extends Contract {
                         halves.piece,
                         halves.stride,
                         halves.count);
+        carried = carried();
         Outcome.of(connection().write(strided, remoteHalves, TransferOptions.DEFAULTS))
                 .assertDone(total);
+        assertThat(carried() - carried)
+                .as("bytes for a strided form, on lanes")
+                .isLessThan(total + halves.count);
         peer.tell(self -> checkStrided(self, "remote", 1, halves, seed));
+    }
+
+    /// What lanes have sent; windows are none.
+    private long carried() {
+        return connection().metrics().lanes().stream()
+                .mapToLong(ConnectionMetrics.Lane::bytesSent)
+                .sum();
     }
 
     /// What is packed for a full lane waits in the lane's staging buffer: nothing else may be
