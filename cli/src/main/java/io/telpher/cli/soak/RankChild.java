@@ -109,6 +109,11 @@ final class RankChild {
         return process.info().totalCpuDuration().orElse(Duration.ZERO).toNanos();
     }
 
+    /// @return how many operations it has ended, by what it said last
+    long operations() {
+        return stat[0];
+    }
+
     long pid() {
         return process.pid();
     }

@@ -48,6 +48,10 @@ final class Soak {
     private final Set<String> filesBefore;
     private final Events events;
     private final long start = Clock.OWN.now();
+
+    /// When every rank had done something; 0 before. What the user asked for counts from here.
+    private long going;
+
     private long nextFault = Long.MAX_VALUE;
     private long nextSample;
     private long nextLine;
@@ -147,7 +151,7 @@ final class Soak {
                 throw new SoakFailure(grows);
             }
         }
-        if (seconds(now) >= options.seconds()) {
+        if (going != 0 && (now - going) / (double) SECOND >= options.seconds()) {
             finishSince = now;
             log("finishes");
         }
@@ -193,8 +197,9 @@ final class Soak {
                         Arrays.stream(text.substring(5).split(" "))
                                 .mapToLong(Long::parseLong)
                                 .toArray();
-                if (nextFault == Long.MAX_VALUE && from.number == ranks.length - 1) {
-                    nextFault = Clock.OWN.now() + pause(); // by now all have started
+                if (going == 0 && Arrays.stream(ranks).allMatch(rank -> rank.operations() > 0)) {
+                    going = Clock.OWN.now();
+                    nextFault = going + pause();
                 }
             }
             case "closing" -> losses.closing(words[1]);

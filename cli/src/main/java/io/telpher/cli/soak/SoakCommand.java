@@ -40,7 +40,9 @@ public final class SoakCommand implements Callable<Integer> {
             names = "--minutes",
             paramLabel = "N",
             defaultValue = "10",
-            description = "How long; 0.5 and 1440 are fine too. Default: ${DEFAULT-VALUE}.")
+            description =
+                    "How long, once every rank works; 0.5 and 1440 are fine too. Default:"
+                            + " ${DEFAULT-VALUE}.")
     private double minutes;
 
     @Option(
