@@ -14,7 +14,6 @@ import java.io.InputStreamReader;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.net.URI;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -58,12 +57,8 @@ class RendezvousCommandTest {
         int port = Ports.free();
         ProcessBuilder builder =
                 new ProcessBuilder(
-                        List.of(
-                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                                "--enable-native-access=ALL-UNNAMED",
-                                "-cp",
-                                System.getProperty("java.class.path"),
-                                Main.class.getName(),
+                        JavaCommand.of(
+                                List.of(),
                                 "rendezvous",
                                 "--listen",
                                 "" + port,

@@ -3,8 +3,8 @@ package io.telpher.cli.bench;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.telpher.cli.FakeGpus;
+import io.telpher.cli.JavaCommand;
 import io.telpher.cli.Json;
-import io.telpher.cli.Main;
 import io.telpher.cli.Tool;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -169,14 +169,11 @@ class GpuBenchTest {
 
     private static Tool.Output bench(
             int exitCode, Map<String, String> environment, String... arguments) {
-        List<String> command = new ArrayList<>();
-        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-        command.add("--enable-native-access=ALL-UNNAMED");
-        command.addAll(FakeGpus.jvmArguments(built));
-        command.addAll(List.of("-cp", System.getProperty("java.class.path")));
-        command.addAll(List.of(Main.class.getName(), "bench"));
-        command.addAll(List.of("--seconds=0.02", "--warm-up=0.05", "--rounds=1", "--patience=0"));
-        command.addAll(List.of(arguments));
+        List<String> all = new ArrayList<>(List.of("bench", "--seconds=0.02", "--warm-up=0.05"));
+        all.addAll(List.of("--rounds=1", "--patience=0"));
+        all.addAll(List.of(arguments));
+        List<String> command =
+                JavaCommand.of(FakeGpus.jvmArguments(built), all.toArray(String[]::new));
         Tool.Output output = Tool.run(command, environment, 120);
         assertThat(output.exitCode()).as(output.error() + output.text()).isEqualTo(exitCode);
         return output;

@@ -118,7 +118,7 @@ class PeerProgramsTest {
                         "--seconds=0.02",
                         "--patience=0",
                         "--json=" + json));
-        return BenchCommandTest.bench(environment, arguments.toArray(String[]::new));
+        return BenchProcess.run(environment, arguments.toArray(String[]::new));
     }
 
     /// The lines of the output whose fields have these values.

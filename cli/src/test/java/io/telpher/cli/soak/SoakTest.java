@@ -3,7 +3,7 @@ package io.telpher.cli.soak;
 import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.telpher.cli.Main;
+import io.telpher.cli.JavaCommand;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -35,20 +35,10 @@ class SoakTest {
     }
 
     private Process start(String... arguments) throws IOException {
+        List<String> all = new ArrayList<>(List.of("soak", "--every", "1"));
+        all.addAll(List.of(arguments));
         List<String> command =
-                new ArrayList<>(
-                        List.of(
-                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                                "--enable-native-access=ALL-UNNAMED",
-                                "-XX:+UseSerialGC",
-                                "-Djava.io.tmpdir=" + folder,
-                                "-cp",
-                                System.getProperty("java.class.path"),
-                                Main.class.getName(),
-                                "soak",
-                                "--every",
-                                "1"));
-        command.addAll(List.of(arguments));
+                JavaCommand.of(List.of("-Djava.io.tmpdir=" + folder), all.toArray(String[]::new));
         Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
         started.add(process);
         return process;
