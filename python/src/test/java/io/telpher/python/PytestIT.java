@@ -7,6 +7,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
@@ -23,24 +24,24 @@ class PytestIT {
             print(sum(bool(importlib.util.find_spec(m)) for m in ("numpy", "torch")))
             """;
 
+    /// Exits with 0 where two files of tests can run at the same time.
+    private static final String XDIST =
+            "import importlib.util as u; exit(u.find_spec('xdist') is None)";
+
     @Test
     void theTestsOfThePythonPackagePass() throws Exception {
         Path tests = Path.of("tests").toAbsolutePath();
         assumeTrue(Files.exists(tests.resolve("conftest.py")), "this is no source tree");
         String python = python();
         assumeTrue(python != null, "no Python 3.9 or newer has pytest (package python3-pytest)");
-        Process pytest =
-                new ProcessBuilder(
-                                python,
-                                "-m",
-                                "pytest",
-                                "-q",
-                                "-ra",
-                                "-p",
-                                "no:cacheprovider",
-                                tests.toString())
-                        .redirectErrorStream(true)
-                        .start();
+        List<String> command =
+                new ArrayList<>(
+                        List.of(python, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider"));
+        if (new ProcessBuilder(python, "-c", XDIST).start().waitFor() == 0) {
+            command.addAll(List.of("-n", "2", "--dist", "loadfile"));
+        }
+        command.add(tests.toString());
+        Process pytest = new ProcessBuilder(command).redirectErrorStream(true).start();
         try {
             pytest.getInputStream().transferTo(System.out);
             assertThat(pytest.waitFor()).as("exit code of pytest, see its output above").isZero();
