@@ -85,9 +85,11 @@ static void close_stream(struct stream *stream) {
     pthread_cond_signal(&stream->more);
 }
 
+/* Not for what others submit meanwhile. */
 void drain(struct context *context) {
     for (struct stream *stream = streams; stream; stream = stream->next) {
-        while (stream->context == context && stream->completed < stream->submitted) {
+        uint64_t ticket = stream->submitted;
+        while (stream->context == context && stream->completed < ticket) {
             pthread_cond_wait(&progress, &lock);
         }
     }

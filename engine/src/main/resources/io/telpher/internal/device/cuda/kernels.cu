@@ -308,10 +308,12 @@ extern "C" __global__ void telpher_copy_table(const __grid_constant__ Parameters
 //
 //   to (2 words)  from (2)  bytes (1)  what the update does (1)  its address (2)  its value (2)
 //
-// It leaves when nothing came for a while, or after its time, lest others wait for the device for
-// ever: says so, and takes what it still finds. Whoever adds a command looks after that whether it
-// was leaving, and launches the next one. Both go through a fence in between, so one of them sees the
-// other; if both do, the next one finds nothing.
+// It leaves when nothing came for a while, or after its time though commands keep coming, lest others
+// wait for the device for ever: says so, and takes what it still finds, a ring of commands at most.
+// Whoever adds a command looks after that whether it was leaving, and launches the next one. Both go
+// through a fence in between, so one of them sees the other; if both do, the next one finds nothing.
+// What is added when the ring has gone round was added by somebody who saw the end of a command that
+// it took while leaving, and so that it was.
 
 static const u32 COMMAND = 128; // bytes
 static const u32 WORDS = 10;
@@ -343,25 +345,29 @@ extern "C" __global__ void telpher_agent(const __grid_constant__ Agent agent) {
     u64 number = look(agent.next);
     const u64 born = nanoseconds();
     u64 last = born;
-    bool leaves = false;
+    u64 end = 0; // the command that it leaves to the next one; 0 while it stays
     for (;; number++) {
         if (threadIdx.x < 32) {
-            u32 word;
-            bool found = arrived(agent, number, lane, word);
-            while (!found && !leaves) {
-                const u64 now = nanoseconds();
+            u32 word = 0;
+            bool found;
+            u64 now = last;
+            do {
                 // The other lanes must take the same way.
-                leaves = __shfl_sync(
+                const bool over = __shfl_sync(
                     0xffffffffu, now - last > agent.idle || now - born > agent.life, 0);
-                if (leaves) {
+                if (over && end == 0) {
+                    end = number + agent.size;
                     if (lane == 0) {
                         publish(agent.leaving, agent.launch);
                     }
                     __threadfence_system();
                     __syncwarp();
                 }
-                found = arrived(agent, number, lane, word);
-            }
+                found = number != end && arrived(agent, number, lane, word);
+                if (!found) {
+                    now = nanoseconds();
+                }
+            } while (!found && end == 0);
             if (lane < WORDS) {
                 command[lane] = word;
             }

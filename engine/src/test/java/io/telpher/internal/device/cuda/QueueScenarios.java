@@ -8,6 +8,7 @@ import io.telpher.internal.device.CopyQueue;
 import io.telpher.internal.device.CopyQueue.Way;
 import io.telpher.internal.device.Gpu;
 import io.telpher.internal.device.cuda.Stage.Done;
+import io.telpher.internal.ffi.cuda.CudaMemory;
 import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -17,6 +18,7 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.function.LongSupplier;
 
 /// What the queue must do, for a process of its own: [QueueTest] runs them on the fake driver,
 /// and they run on real devices just the same. Two devices, or one twice.
@@ -308,6 +310,58 @@ final class QueueScenarios {
                 assertThat(one.get()).isTrue();
             }
         }
+    }
+
+    /// Who frees memory waits for the device, and not for the end of a load that the agent takes
+    /// care of: sixteen commands, so long that it never finds none.
+    static void freedUnderLoad() throws Exception {
+        int window = 16;
+        int bytes = 1 << 20;
+        try (Gpu.Allocation memory = HERE.allocate(2L * bytes);
+                ExecutorService pool = Executors.newSingleThreadExecutor()) {
+            CudaQueue queue = HERE.queue();
+            long launches = launches(queue);
+            long plain = in(HERE, () -> CudaMemory.alloc(4096));
+            Done[] jobs = new Done[window];
+            for (int i = 0; i < window; i++) {
+                jobs[i] = begin(queue, memory.address(), bytes, new Done());
+            }
+            Future<Long> freed =
+                    pool.submit(
+                            () ->
+                                    in(
+                                            HERE,
+                                            () -> {
+                                                CudaMemory.free(plain);
+                                                return plain;
+                                            }));
+            long end = System.nanoTime() + 20_000_000_000L;
+            for (int i = 0; !freed.isDone() && System.nanoTime() - end < 0; i++) {
+                Stage.await(queue, jobs[i % window]);
+                begin(queue, memory.address(), bytes, jobs[i % window].again());
+            }
+            boolean inTime = freed.isDone();
+            Stage.await(queue, jobs);
+            freed.get();
+            assertThat(inTime).as("freed while the load went on").isTrue();
+            assertThat(launches(queue)).as("all by the agent").isEqualTo(launches);
+        }
+    }
+
+    private static long in(CudaGpu gpu, LongSupplier call) {
+        long before = gpu.context().enter();
+        try {
+            return call.getAsLong();
+        } finally {
+            gpu.context().exit(before);
+        }
+    }
+
+    private static Done begin(CudaQueue queue, long address, int bytes, Done done) {
+        queue.begin(Way.LOCAL, 1, bytes);
+        queue.copy(address + bytes, address, bytes);
+        queue.end(done);
+        return done;
     }
 
     /// An abandoned job leaves nothing behind and does not hold up others.

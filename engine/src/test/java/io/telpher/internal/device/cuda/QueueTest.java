@@ -87,14 +87,16 @@ class QueueTest {
                 QueueScenarios.class,
                 List.of(
                         "-Dtelpher.cuda.kernel.threads=32",
-                        "-Dtelpher.cuda.agent.bytes=65536",
+                        "-Dtelpher.cuda.agent.bytes=1048576",
+                        "-Dtelpher.cuda.agent.window=16",
                         // So short that it is launched anew all the time.
                         "-Dtelpher.cuda.agent.idle.us=300",
                         "-Dtelpher.cuda.agent.life.us=2000"),
                 "abandoned",
                 "updates",
                 "gathering",
-                "manyThreads");
+                "manyThreads",
+                "freedUnderLoad");
     }
 
     @Test
