@@ -35,29 +35,10 @@ public record PeerPolicy(Copier copier, boolean pointers) {
     /// @param environment gives a variable's value, or null
     /// @throws IllegalArgumentException for a value of a `TELPHER_` variable that makes no sense
     static PeerPolicy of(Function<String, @Nullable String> environment) {
-        long read = number(environment, "P2P_READ_ENABLE", AUTO);
+        long read = GpuVariables.number(environment, "P2P_READ_ENABLE", AUTO, 1, AUTO);
         Copier copier =
                 read == AUTO ? Copier.LOCAL : read == 0 ? Copier.SOURCE : Copier.DESTINATION;
-        return new PeerPolicy(copier, number(environment, "P2P_DIRECT_DISABLE", 0) == 0);
-    }
-
-    /// NCCL goes on without a value that is no number.
-    private static long number(
-            Function<String, @Nullable String> environment, String name, long unset) {
-        for (String prefix : new String[] {"TELPHER_", "NCCL_"}) {
-            String text = environment.apply(prefix + name);
-            if (text == null) {
-                continue;
-            }
-            try {
-                return Long.decode(text.strip());
-            } catch (NumberFormatException e) {
-                if (prefix.equals("TELPHER_")) {
-                    throw new IllegalArgumentException(
-                            "TELPHER_%s=%s: a number is needed".formatted(name, text), e);
-                }
-            }
-        }
-        return unset;
+        return new PeerPolicy(
+                copier, GpuVariables.number(environment, "P2P_DIRECT_DISABLE", 0, 1, 0) == 0);
     }
 }

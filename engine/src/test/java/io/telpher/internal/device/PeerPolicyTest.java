@@ -42,6 +42,8 @@ class PeerPolicyTest {
         assertThat(policy.copier()).isEqualTo(Copier.SOURCE);
         assertThatThrownBy(() -> policy(Map.of("TELPHER_P2P_READ_ENABLE", "on")))
                 .hasMessageContaining("TELPHER_P2P_READ_ENABLE=on");
+        assertThatThrownBy(() -> policy(Map.of("TELPHER_P2P_READ_ENABLE", "2")))
+                .hasMessageContaining("from -2 to 1");
         assertThat(policy(Map.of())).isEqualTo(new PeerPolicy(Copier.LOCAL, true));
     }
 }

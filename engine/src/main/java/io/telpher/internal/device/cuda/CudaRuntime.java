@@ -4,6 +4,7 @@ import io.telpher.Device;
 import io.telpher.TelpherException;
 import io.telpher.internal.device.GpuRuntime;
 import io.telpher.internal.device.Intermediates;
+import io.telpher.internal.device.PeerPolicy;
 import io.telpher.internal.device.Pins;
 import io.telpher.internal.ffi.cuda.Cuda;
 import io.telpher.internal.ffi.cuda.CudaContexts;
@@ -138,6 +139,9 @@ public final class CudaRuntime implements GpuRuntime {
 
     /// What fails leaves the device as it was.
     private CudaGpu make(int number) {
+        // A variable that makes no sense is an error now, and not at some transfer.
+        PeerPolicy.current();
+        PeerLimit.current();
         CudaContext context = CudaContext.retain(device(number));
         boolean made = false;
         try {

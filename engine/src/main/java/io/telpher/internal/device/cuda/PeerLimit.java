@@ -1,11 +1,13 @@
 package io.telpher.internal.device.cuda;
 
+import io.telpher.internal.device.GpuVariables;
 import io.telpher.internal.device.NumaPlacement;
 import io.telpher.internal.ffi.linux.Environment;
 import io.telpher.topology.Gpu;
 import io.telpher.topology.PathType;
 import io.telpher.topology.Topology;
 import java.util.Locale;
+import java.util.OptionalLong;
 import java.util.UUID;
 import java.util.function.Function;
 import java.util.function.Supplier;
@@ -13,7 +15,8 @@ import org.jspecify.annotations.Nullable;
 
 /// How far apart two GPUs may be to reach each other's memory, where the job says so:
 /// `TELPHER_P2P_DISABLE` and `TELPHER_P2P_LEVEL`, else `NCCL_P2P_DISABLE` and `NCCL_P2P_LEVEL`,
-/// which mean what they mean to NCCL. Without them the driver and the attempt decide.
+/// which mean what they mean to NCCL. `TELPHER_P2P_DISABLE=0` answers the first of NCCL's,
+/// `TELPHER_P2P_LEVEL` both. Without them the driver and the attempt decide.
 ///
 /// @param setting the variable and its value, for people; empty without one
 /// @param most the longest path that is allowed, or null for any
@@ -33,34 +36,52 @@ record PeerLimit(String setting, @Nullable PathType most, Supplier<Topology> mac
     /// @throws IllegalArgumentException for a value of a `TELPHER_` variable that makes no sense
     static PeerLimit of(
             Function<String, @Nullable String> environment, Supplier<Topology> machine) {
-        for (String prefix : new String[] {"TELPHER_", "NCCL_"}) {
-            String disable = environment.apply(prefix + "P2P_DISABLE");
-            if (disable != null && disable.strip().equals("1")) {
-                return new PeerLimit(prefix + "P2P_DISABLE=1", PathType.LOC, machine);
-            }
-            String level = environment.apply(prefix + "P2P_LEVEL");
-            PathType most = level == null ? null : level(level.strip());
-            if (most != null) {
-                return new PeerLimit(prefix + "P2P_LEVEL=" + level, most, machine);
-            }
-            if (level != null && prefix.equals("TELPHER_")) {
-                throw new IllegalArgumentException(
-                        "TELPHER_P2P_LEVEL=%s: LOC, NVL, PIX, PXB, PHB or SYS is needed"
-                                .formatted(level));
-            }
+        OptionalLong own = GpuVariables.own(environment, "P2P_DISABLE", 0, 1);
+        if (own.orElse(0) == 1) {
+            return new PeerLimit("TELPHER_P2P_DISABLE=1", PathType.LOC, machine);
         }
-        return new PeerLimit("", null, machine);
+        PeerLimit level = ofLevel(environment, "TELPHER_P2P_LEVEL", machine);
+        if (level != null) {
+            return level;
+        }
+        if (own.isEmpty() && GpuVariables.nccl(environment, "P2P_DISABLE").orElse(0) == 1) {
+            return new PeerLimit("NCCL_P2P_DISABLE=1", PathType.LOC, machine);
+        }
+        level = ofLevel(environment, "NCCL_P2P_LEVEL", machine);
+        return level != null ? level : new PeerLimit("", null, machine);
     }
 
-    /// @return null when it is none; NCCL then goes on without, too
+    /// @return null when the variable is not set, or is NCCL's and NCCL goes on without it
+    private static @Nullable PeerLimit ofLevel(
+            Function<String, @Nullable String> environment,
+            String variable,
+            Supplier<Topology> machine) {
+        String text = environment.apply(variable);
+        if (text == null || text.isBlank()) {
+            return null;
+        }
+        boolean own = variable.startsWith("TELPHER_");
+        // NCCL knows them in capital letters only.
+        PathType most = level(own ? text.strip().toUpperCase(Locale.ROOT) : text.strip());
+        if (most != null) {
+            return new PeerLimit(variable + "=" + text.strip(), most, machine);
+        }
+        if (own) {
+            throw new IllegalArgumentException(
+                    "%s=%s: LOC, NVL, PIX, PXB, PHB or SYS is needed; correct or unset it"
+                            .formatted(variable, text));
+        }
+        return null;
+    }
+
+    /// @return null when it is none
     private static @Nullable PathType level(String text) {
         try {
             int number = Integer.parseInt(text);
             return number < 0 ? null : NUMBERS[Math.min(number, NUMBERS.length - 1)];
         } catch (NumberFormatException e) {
             for (PathType type : PathType.values()) {
-                if (type.compareTo(PathType.SYS) <= 0
-                        && type.name().equals(text.toUpperCase(Locale.ROOT))) {
+                if (type.compareTo(PathType.SYS) <= 0 && type.name().equals(text)) {
                     return type;
                 }
             }

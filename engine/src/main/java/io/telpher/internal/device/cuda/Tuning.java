@@ -2,7 +2,9 @@ package io.telpher.internal.device.cuda;
 
 import io.telpher.Device;
 import io.telpher.internal.device.CopyQueue;
+import io.telpher.internal.device.GpuVariables;
 import io.telpher.internal.ffi.linux.Environment;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /// What makes a copy, a copy engine or a kernel, and how much goes out at once. Each number has
@@ -113,13 +115,22 @@ record Tuning(
     private static final String PREFIX = "telpher.cuda.";
 
     /// The tuning of this process, now.
+    ///
+    /// @throws IllegalArgumentException for a property, or a variable of Telpher's own, that makes
+    ///     no sense
     static Tuning current() {
+        return of(Environment::getenv);
+    }
+
+    /// @param environment gives a variable's value, or null
+    static Tuning of(Function<String, @Nullable String> environment) {
         return new Tuning(
-                number("kernels", 1, 0, 1) == 1 && !is("NCCL_P2P_USE_CUDA_MEMCPY", "1"),
+                number("kernels", 1, 0, 1) == 1
+                        && GpuVariables.nccl(environment, "P2P_USE_CUDA_MEMCPY").orElse(0) == 0,
                 number("cumem", 1, 0, 1) == 1
-                        && !is("TELPHER_CUMEM_ENABLE", "0")
-                        && !is("NCCL_CUMEM_ENABLE", "0"),
-                number("probe", 1, 0, 1) == 1 && !is("TELPHER_P2P_PROBE", "0"),
+                        && GpuVariables.number(environment, "CUMEM_ENABLE", 0, 1, 1) != 0,
+                number("probe", 1, 0, 1) == 1
+                        && GpuVariables.own(environment, "P2P_PROBE", 0, 1).orElse(1) == 1,
                 (int) number("probe.seconds", 60, 1, 600),
                 number("kernel.bytes", 8 << 20, 0, CopyQueue.LARGEST),
                 number("kernel.piece", 1 << 20, 0, CopyQueue.LARGEST),
@@ -208,10 +219,5 @@ record Tuning(
     private static String unfit(String name, String text, long least, long most) {
         return "-D%s%s=%s: a number from %d to %d is needed"
                 .formatted(PREFIX, name, text, least, most);
-    }
-
-    private static boolean is(String variable, String value) {
-        String set = Environment.getenv(variable);
-        return set != null && set.strip().equals(value);
     }
 }

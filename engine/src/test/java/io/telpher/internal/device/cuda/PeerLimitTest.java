@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.telpher.topology.PathType;
 import io.telpher.topology.Topology;
+import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import org.junit.jupiter.api.Test;
@@ -62,6 +63,7 @@ class PeerLimitTest {
         "NCCL_P2P_LEVEL, LOC, no, no",
         "NCCL_P2P_LEVEL, PIX, yes, no",
         "TELPHER_P2P_LEVEL, pix, yes, no",
+        "NCCL_P2P_LEVEL, pix, yes, yes",
         "NCCL_P2P_LEVEL, PHB, yes, yes",
         "NCCL_P2P_LEVEL, SYS, yes, yes",
         "NCCL_P2P_LEVEL, 0, no, no",
@@ -86,9 +88,19 @@ class PeerLimitTest {
     void telphersOwnSwitchComesFirstAndMustMakeSense() {
         assertThat(limit(Map.of("TELPHER_P2P_LEVEL", "SYS", "NCCL_P2P_DISABLE", "1")).most())
                 .isEqualTo(PathType.SYS);
-        assertThatThrownBy(() -> limit(Map.of("TELPHER_P2P_LEVEL", "NVLINK")))
-                .isInstanceOf(IllegalArgumentException.class)
-                .hasMessageContaining("TELPHER_P2P_LEVEL=NVLINK");
+        assertThat(limit(Map.of("TELPHER_P2P_DISABLE", "0", "NCCL_P2P_DISABLE", "1")).most())
+                .isNull();
+        assertThat(limit(Map.of("TELPHER_P2P_DISABLE", "0", "NCCL_P2P_LEVEL", "PIX")).most())
+                .isEqualTo(PathType.PIX);
+        assertThat(limit(Map.of("TELPHER_P2P_DISABLE", " ", "NCCL_P2P_DISABLE", "1")).most())
+                .isEqualTo(PathType.LOC);
+        for (String wrong : List.of("P2P_LEVEL=NVLINK", "P2P_DISABLE=true", "P2P_DISABLE=2")) {
+            String[] set = ("TELPHER_" + wrong).split("=");
+            assertThatThrownBy(() -> limit(Map.of(set[0], set[1])))
+                    .isInstanceOf(IllegalArgumentException.class)
+                    .hasMessageContaining("TELPHER_" + wrong)
+                    .hasMessageContaining("correct or unset it");
+        }
     }
 
     @Test

@@ -5,6 +5,8 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.telpher.internal.device.CopyQueue;
 import io.telpher.internal.device.CopyQueue.Way;
+import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -25,6 +27,22 @@ class TuningTest {
         for (Way way : Way.values()) {
             assertThat(byKernel(way, 1, 8)).as("%s", way).isTrue();
             assertThat(byKernel(way, 1, CopyQueue.LARGEST)).as("%s", way).isEqualTo(way == Way.VIA);
+        }
+    }
+
+    @Test
+    void telphersVariablesWinAndMustMakeSense() {
+        assertThat(Tuning.of(Map.of("NCCL_CUMEM_ENABLE", "0")::get).cuMem()).isFalse();
+        assertThat(Tuning.of(Map.of("NCCL_CUMEM_ENABLE", "-2")::get).cuMem()).isTrue();
+        Map<String, String> both = Map.of("NCCL_CUMEM_ENABLE", "0", "TELPHER_CUMEM_ENABLE", "1");
+        assertThat(Tuning.of(both::get).cuMem()).isTrue();
+        assertThat(Tuning.of(Map.of("TELPHER_CUMEM_ENABLE", "0")::get).cuMem()).isFalse();
+        assertThat(Tuning.of(Map.of("TELPHER_P2P_PROBE", "0")::get).probe()).isFalse();
+        assertThat(Tuning.of(Map.of("NCCL_P2P_USE_CUDA_MEMCPY", "1")::get).kernels()).isFalse();
+        for (String name : List.of("TELPHER_CUMEM_ENABLE", "TELPHER_P2P_PROBE")) {
+            assertThatThrownBy(() -> Tuning.of(Map.of(name, "off")::get))
+                    .hasMessageContaining(name + "=off")
+                    .hasMessageContaining("unset it");
         }
     }
 
