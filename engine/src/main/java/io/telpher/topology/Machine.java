@@ -1,5 +1,6 @@
 package io.telpher.topology;
 
+import io.telpher.internal.ffi.linux.Environment;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
@@ -19,8 +20,11 @@ final class Machine {
     private Machine() {}
 
     /// @return the machine that this runs on
-    static Topology here(Map<String, String> environment) {
-        return look(Path.of("/"), environment, new NvmlFacts());
+    static Topology here() {
+        // As NCCL sees it, whose own files may have set it after the JVM's start.
+        String file = Environment.getenv(VARIABLE);
+        return look(
+                Path.of("/"), file == null ? Map.of() : Map.of(VARIABLE, file), new NvmlFacts());
     }
 
     /// @param root what stands for `/`

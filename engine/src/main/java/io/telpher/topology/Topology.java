@@ -42,7 +42,7 @@ public final class Topology {
     /// does. Takes milliseconds, but with NVIDIA's GPUs the first call waits for their driver,
     /// which may be a second. What cannot be found out is left out and said in [#remarks()].
     public static Topology here() {
-        return Machine.here(System.getenv());
+        return Machine.here();
     }
 
     /// Looks at the files of another machine, or of this one as a container's host sees it. What

@@ -1,5 +1,6 @@
 package io.telpher.internal.ffi.cuda;
 
+import io.telpher.internal.ffi.linux.Environment;
 import io.telpher.spi.Availability;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
@@ -48,7 +49,7 @@ final class NvrtcFiles {
     private static List<Path> folders() {
         List<Path> folders = new ArrayList<>();
         Stream.of("CUDA_HOME", "CUDA_PATH")
-                .map(System::getenv)
+                .map(Environment::getenv)
                 .filter(value -> value != null && !value.isEmpty())
                 .forEach(value -> folders.add(Path.of(value, "lib64")));
         folders.add(Path.of("/usr/local/cuda/lib64"));
@@ -56,7 +57,7 @@ final class NvrtcFiles {
             folders.add(toolkit.resolve("lib64"));
         }
         folders.add(Path.of("/opt/cuda/lib64"));
-        @Nullable String conda = System.getenv("CONDA_PREFIX");
+        @Nullable String conda = Environment.getenv("CONDA_PREFIX");
         if (conda != null) {
             folders.add(Path.of(conda, "lib"));
         }
@@ -71,7 +72,7 @@ final class NvrtcFiles {
     static List<Path> pythonPackages() {
         List<Path> prefixes = new ArrayList<>();
         Stream.of("VIRTUAL_ENV", "CONDA_PREFIX")
-                .map(System::getenv)
+                .map(Environment::getenv)
                 .filter(value -> value != null && !value.isEmpty())
                 .forEach(value -> prefixes.add(Path.of(value)));
         prefixes.add(Path.of(System.getProperty("user.home"), ".local"));
