@@ -110,11 +110,17 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, uint64_t *out) {
     return SUCCESS;
 }
 
+static int slice = -1;
+
+/* From here on a device's UUID is that of a MIG instance; of none with -1. */
+void fakeNvmlSetSlice(int id) { slice = id; }
+
 int nvmlDeviceGetHandleByUUID(const char *text, uint64_t *out) {
     for (int i = 0; i < count(); i++) {
         char uuid[40];
         fake_uuid_text(i, uuid);
-        if (strncmp(text, "GPU-", 4) == 0 && strcmp(text + 4, uuid) == 0) {
+        const char *kind = i == slice ? "MIG-" : "GPU-";
+        if (strncmp(text, kind, 4) == 0 && strcmp(text + 4, uuid) == 0) {
             *out = handle_of(i);
             return SUCCESS;
         }

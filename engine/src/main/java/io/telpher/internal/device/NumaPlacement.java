@@ -9,6 +9,7 @@ import io.telpher.topology.NumaNode;
 import io.telpher.topology.Topology;
 import java.util.Locale;
 import java.util.Optional;
+import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /// This machine's topology, and where memory that a device copies from and to lies best: on its own
@@ -47,13 +48,26 @@ public final class NumaPlacement {
         return node.map(NumaNode::numa).orElse(-1);
     }
 
-    /// By UUID, or by its place on the bus where only the kernel was asked.
     private static @Nullable Gpu find(Topology machine, Device device) {
-        String uuid = device.uuid().toString();
+        Gpu gpu = find(machine, device.uuid());
+        return gpu != null ? gpu : at(machine, device.pciAddress());
+    }
+
+    /// @return the GPU with this UUID, or null where the topology does not know it: it knows no
+    ///     slices of GPUs, and no UUIDs where only the kernel was asked
+    public static @Nullable Gpu find(Topology machine, UUID uuid) {
         for (Gpu gpu : machine.gpus()) {
-            if (gpu.uuid().isEmpty()
-                    ? gpu.pci().address().toString().equals(device.pciAddress())
-                    : gpu.uuid().toLowerCase(Locale.ROOT).endsWith(uuid)) {
+            if (gpu.uuid().toLowerCase(Locale.ROOT).endsWith(uuid.toString())) {
+                return gpu;
+            }
+        }
+        return null;
+    }
+
+    /// A slice is where its GPU is.
+    private static @Nullable Gpu at(Topology machine, String pciAddress) {
+        for (Gpu gpu : machine.gpus()) {
+            if (gpu.pci().address().toString().equals(pciAddress)) {
                 return gpu;
             }
         }

@@ -36,6 +36,26 @@ class NumaPlacementTest {
         assertThat(NumaPlacement.nodeOf(machine, device("0000:00:01.0"))).isEqualTo(-1);
     }
 
+    /// Where NVML told UUIDs: a slice has one of its own.
+    @Test
+    void aDeviceIsFoundByItsUuidAndASliceByItsGpusPlace() {
+        Topology machine =
+                Topology.fromXml(
+                        """
+                        <system version="1">
+                          <cpu numaid="1" affinity="ff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="106">
+                            <pci busid="0000:97:01.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16">
+                              <gpu dev="0" sm="90" rank="0" gdr="1" uuid="GPU-%s"/>
+                            </pci>
+                          </cpu>
+                        </system>
+                        """
+                                .formatted(new UUID(1, 2)));
+        assertThat(NumaPlacement.nodeOf(machine, device("0000:00:00.0"))).isOne();
+        Device slice = new Device("cuda", new UUID(7, 7), "0000:97:01.0", "GPU");
+        assertThat(NumaPlacement.nodeOf(machine, slice)).isOne();
+    }
+
     /// What the kernel says afterwards of memory that was to come from this machine's node 0.
     @Test
     void theKernelKnowsWhereAMappingsPagesAreToComeFrom() throws IOException {

@@ -2,6 +2,7 @@ package io.telpher.internal.device.cuda;
 
 import io.telpher.Device;
 import io.telpher.internal.device.Intermediates;
+import io.telpher.internal.device.NumaPlacement;
 import io.telpher.topology.Gpu;
 import io.telpher.topology.Topology;
 import java.util.ArrayList;
@@ -90,8 +91,8 @@ record IntermediateSearch(
 
     /// @return GB/s between two devices; 0 where the topology does not know
     private static double rate(Topology machine, UUID one, UUID other) {
-        Gpu from = PeerLimit.find(machine, one);
-        Gpu to = PeerLimit.find(machine, other);
+        Gpu from = NumaPlacement.find(machine, one);
+        Gpu to = NumaPlacement.find(machine, other);
         if (from == null || to == null) {
             return 0;
         }
@@ -101,7 +102,7 @@ record IntermediateSearch(
     /// @return GB/s between a device and its host's memory; without end where the topology does not
     ///     know, so that nothing unknown is preferred
     private static double toHost(Topology machine, UUID device) {
-        Gpu gpu = PeerLimit.find(machine, device);
+        Gpu gpu = NumaPlacement.find(machine, device);
         if (gpu == null) {
             return Double.POSITIVE_INFINITY;
         }

@@ -3,6 +3,10 @@ package io.telpher.internal.device.cuda;
 import io.telpher.TelpherException;
 import io.telpher.internal.device.GpuRuntime;
 import io.telpher.internal.ffi.cuda.CudaDevices;
+import io.telpher.internal.ffi.cuda.Nvml;
+import io.telpher.internal.ffi.cuda.NvmlDevices;
+import io.telpher.spi.Availability;
+import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
@@ -12,13 +16,21 @@ import org.jspecify.annotations.Nullable;
 final class PeerAccess {
     private PeerAccess() {}
 
-    /// What the job's switches say, and the driver of devices that this process sees; of others
-    /// only trying tells.
+    /// What the job's switches say, NVML of slices, and the driver of devices that this process
+    /// sees; of others only trying tells.
     ///
     /// @return a reason why not, or null
     static @Nullable String unreachable(UUID by, UUID of) {
         if (by.equals(of)) {
             return null;
+        }
+        // Before the limit: a topology knows GPUs, and no slices. And before any trial: a child
+        // process would have to see both, and a process sees one slice.
+        for (UUID device : List.of(by, of)) {
+            if (isSlice(device)) {
+                return "device %s is a MIG slice, and those reach no other device's memory"
+                        .formatted(device);
+            }
         }
         String limited = limit().refuses(by, of);
         int from = CudaRuntime.INSTANCE.number(by);
@@ -33,6 +45,11 @@ final class PeerAccess {
         }
         return "the driver has no peer access between device %s and device %s (cuDeviceCanAccessPeer)"
                 .formatted(by, of);
+    }
+
+    private static boolean isSlice(UUID device) {
+        return Nvml.availability() instanceof Availability.Available
+                && NvmlDevices.byUuid("MIG-" + device) >= 0;
     }
 
     /// See [GpuRuntime#tried].

@@ -102,8 +102,8 @@ record PeerLimit(String setting, @Nullable PathType most, Supplier<Topology> mac
             return null;
         }
         Topology here = machine.get();
-        Gpu first = find(here, one);
-        Gpu second = find(here, other);
+        Gpu first = NumaPlacement.find(here, one);
+        Gpu second = NumaPlacement.find(here, other);
         if (first == null || second == null) {
             return "%s, and the topology does not know how %s and %s are connected"
                     .formatted(setting, one, other);
@@ -127,15 +127,5 @@ record PeerLimit(String setting, @Nullable PathType most, Supplier<Topology> mac
         }
         return "%s, and the path through GPU %s is %s (%s)"
                 .formatted(setting, through, PathType.NVB, PathType.NVB.meaning());
-    }
-
-    /// @return the device in a topology, or null where that does not know it
-    static @Nullable Gpu find(Topology here, UUID uuid) {
-        for (Gpu gpu : here.gpus()) {
-            if (gpu.uuid().toLowerCase(Locale.ROOT).endsWith(uuid.toString())) {
-                return gpu;
-            }
-        }
-        return null;
     }
 }

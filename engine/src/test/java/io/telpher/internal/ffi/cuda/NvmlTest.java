@@ -3,8 +3,17 @@ package io.telpher.internal.ffi.cuda;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.telpher.Device;
 import io.telpher.TelpherException;
+import io.telpher.internal.device.cuda.CudaRuntime;
 import io.telpher.spi.Availability;
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.SymbolLookup;
+import java.lang.foreign.ValueLayout;
+import java.util.List;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -95,5 +104,34 @@ class NvmlTest {
         assertThat(NvmlDevices.migByIndex(device, 0))
                 .isEqualTo(-Nvml.NVML_ERROR_FUNCTION_NOT_FOUND);
         assertThat(NvmlDevices.migParent(device)).isEqualTo(-Nvml.NVML_ERROR_FUNCTION_NOT_FOUND);
+    }
+
+    /// A trial would never end: its child process would have to see two devices, and sees one.
+    @Test
+    void aSliceReachesNoOtherDeviceAndIsNotTried() throws Throwable {
+        List<Device> devices = CudaRuntime.INSTANCE.devices();
+        Device slice = devices.get(0);
+        Device other = devices.get(1);
+        assertThat(CudaRuntime.INSTANCE.unreachable(slice, other)).isNull();
+        setSlice(0);
+        try {
+            assertThat(CudaRuntime.INSTANCE.unreachable(slice, other))
+                    .contains(slice.uuid() + " is a MIG slice");
+            assertThat(CudaRuntime.INSTANCE.unreachable(other, slice))
+                    .contains(slice.uuid() + " is a MIG slice");
+            assertThat(CudaRuntime.INSTANCE.unreachable(slice, slice)).isNull();
+        } finally {
+            setSlice(-1);
+        }
+    }
+
+    private static void setSlice(int device) throws Throwable {
+        MemorySegment function =
+                SymbolLookup.libraryLookup(
+                                FakeGpu.folder().resolve("libnvidia-ml.so.1"), Arena.global())
+                        .findOrThrow("fakeNvmlSetSlice");
+        Linker.nativeLinker()
+                .downcallHandle(function, FunctionDescriptor.ofVoid(ValueLayout.JAVA_INT))
+                .invokeExact(device);
     }
 }
