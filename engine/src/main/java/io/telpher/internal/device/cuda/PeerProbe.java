@@ -387,7 +387,11 @@ final class PeerProbe {
                         "--enable-native-access=" + (inImage ? module : "ALL-UNNAMED"),
                         "-XX:+UseSerialGC",
                         "-XX:TieredStopAtLevel=1",
-                        "-Xmx64m"));
+                        "-Xmx64m",
+                        // A driver that crashes is what it is for: it leaves no files behind.
+                        "-XX:-UsePerfData",
+                        "-XX:-CreateCoredumpOnCrash",
+                        "-XX:ErrorFile=/dev/null"));
         for (String name : System.getProperties().stringPropertyNames()) {
             if (name.startsWith("telpher.")) {
                 command.add("-D" + name + "=" + System.getProperty(name));
