@@ -6,8 +6,10 @@ import io.telpher.internal.device.CopyQueue;
 import io.telpher.internal.ffi.cuda.CudaCopies;
 import io.telpher.internal.ffi.cuda.CudaError;
 import io.telpher.internal.ffi.cuda.CudaStreams;
+import io.telpher.internal.ffi.cuda.Nvrtc;
 import io.telpher.internal.memory.Raw;
 import io.telpher.internal.observe.Log;
+import io.telpher.spi.Availability;
 import java.util.Objects;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
@@ -113,7 +115,11 @@ final class CudaQueue implements CopyQueue {
                 loaded = null;
                 lane = null;
                 reason = "no kernels on %s: %s".formatted(device, e.getMessage());
-                log(reason);
+                if (Nvrtc.availability() instanceof Availability.Available) {
+                    Log.warning(reason + "; copy engines copy everything", null);
+                } else {
+                    log(reason); // as it is on many machines; doctor says so
+                }
             }
             kernels = lane;
             agent = loaded == null || tuning.agentBytes() == 0 ? null : agent(loaded.agent());
