@@ -51,7 +51,8 @@ final class LockedMemoryCheck implements Check {
                 Finding.info(
                         name(),
                         devices.isEmpty()
-                                ? "shared memory and TCP lock none"
+                                ? "shared memory and TCP lock none, and what NVIDIA's driver locks"
+                                        + " does not count"
                                 : "no limit on what RDMA devices may register",
                         evidence));
     }

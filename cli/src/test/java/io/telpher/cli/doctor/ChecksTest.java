@@ -60,7 +60,8 @@ class ChecksTest {
                         "clock: source: tsc",
                         "clock: follows another clock",
                         "open-files: enough",
-                        "memlock: shared memory and TCP lock none",
+                        "memlock: shared memory and TCP lock none, and what NVIDIA's driver locks"
+                                + " does not count",
                         "shared-memory: a sealed memfd can be made",
                         "shared-memory: Telpher does not use /dev/shm, whatever its size; other"
                                 + " libraries do",

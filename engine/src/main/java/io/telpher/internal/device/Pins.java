@@ -2,9 +2,6 @@ package io.telpher.internal.device;
 
 import io.telpher.TelpherException;
 import io.telpher.internal.observe.Log;
-import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.locks.ReentrantLock;
@@ -69,13 +66,8 @@ public final class Pins {
             }
             if (!driver.isLockedAlready(result)) {
                 throw new TelpherException.Unsupported(
-                        "page-locking %d bytes at 0x%x: %s; RLIMIT_MEMLOCK is %s (ulimit -l;"
-                                        .formatted(
-                                                bytes,
-                                                address,
-                                                driver.describe(result),
-                                                lockedLimit())
-                                + " LimitMEMLOCK of the service)");
+                        "page-locking %d bytes at 0x%x: %s; it takes free memory of the host"
+                                .formatted(bytes, address, driver.describe(result)));
             }
             if (driver.isLocked(address) && driver.isLocked(address + bytes - 1)) {
                 return SOMEBODY_ELSES;
@@ -87,20 +79,6 @@ public final class Pins {
         } finally {
             lock.unlock();
         }
-    }
-
-    /// The soft limit, as the kernel writes it.
-    private static String lockedLimit() {
-        try {
-            for (String line : Files.readAllLines(Path.of("/proc/self/limits"))) {
-                if (line.startsWith("Max locked memory")) {
-                    return line.substring("Max locked memory".length()).strip().split("\\s+")[0];
-                }
-            }
-        } catch (IOException e) {
-            return "unknown: " + e;
-        }
-        return "unknown";
     }
 
     private final class Pinned implements Gpu.Pin {

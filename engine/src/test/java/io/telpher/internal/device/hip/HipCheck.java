@@ -315,7 +315,7 @@ final class HipCheck {
         assertThatThrownBy(() -> gpu().pin(page, 4096))
                 .isInstanceOf(TelpherException.Unsupported.class)
                 .hasMessageContaining("out of memory")
-                .hasMessageContaining("RLIMIT_MEMLOCK is ");
+                .hasMessageContaining("free memory of the host");
         Gpu.Pin pin = gpu().pin(page, 4096);
         fault("hipHostUnregister", 1);
         pin.close(); // the owner of the memory goes on
