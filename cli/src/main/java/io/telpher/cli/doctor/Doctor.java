@@ -52,6 +52,7 @@ final class Doctor {
                                 new RdmaErrorsCheck(),
                                 new PciCheck(),
                                 new IommuCheck(),
+                                new PcieLinksCheck(),
                                 new GpuDriverCheck(),
                                 new GpuDevicesCheck(),
                                 new GpusCheck(),

@@ -84,6 +84,8 @@ class ChecksTest {
                         "rdma-errors: no port of an RDMA device is active",
                         "pci: no GPU on the PCI bus",
                         "iommu: no IOMMU is in use",
+                        "pcie: no NIC, and no switch above a GPU, uses less of its link than it"
+                                + " could",
                         "gpu-driver: CUDA driver: not here",
                         "gpu-devices: no GPU of NVIDIA in /dev",
                         "gpus: NVML shows no GPU",

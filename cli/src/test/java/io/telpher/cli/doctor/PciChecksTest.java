@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.telpher.cli.doctor.Finding.Severity;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.List;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -124,5 +125,50 @@ class PciChecksTest extends WrittenHost {
             write("/sys/bus/pci/devices/" + gpu + "/iommu_group/type", "identity\n");
         }
         assertThat(wrong(examine(new IommuCheck()))).isEmpty();
+    }
+
+    /// A root port, a switch with a GPU below, and a NIC beside it.
+    @Test
+    void aLinkBelowItsMaximumIsTold() throws IOException {
+        String above = "pci0000:50/0000:50:01.0/0000:51:00.0";
+        plug(above, "0x060400", 16);
+        plug(above + "/0000:52:00.0", "0x060400", 16);
+        plug(above + "/0000:52:00.0/0000:53:00.0", "0x030200", 4); // the check for GPUs' own links
+        plug("pci0000:60/0000:60:01.0", "0x060400", 16);
+        plug("pci0000:60/0000:60:01.0/0000:61:00.0", "0x020000", 16);
+        assertThat(wrong(examine(new PcieLinksCheck()))).isEmpty();
+
+        write("/sys/devices/" + above + "/current_link_width", "8\n");
+        Finding narrow = onlyWrong(new PcieLinksCheck());
+        assertThat(narrow.summary())
+                .isEqualTo(
+                        "the switch at 0000:51:00.0 uses Gen4 x8 of its PCIe link, which could"
+                                + " Gen4 x16");
+        assertThat(narrow.evidence()).contains("0000:51:00.0/current_link_speed = 16.0 GT/s");
+        write("/sys/devices/" + above + "/current_link_width", "16\n");
+
+        String nic = "pci0000:60/0000:60:01.0/0000:61:00.0";
+        write("/sys/devices/" + nic + "/current_link_speed", "8.0 GT/s PCIe\n");
+        assertThat(onlyWrong(new PcieLinksCheck()).summary())
+                .startsWith("the NIC at 0000:61:00.0 uses Gen3 x16");
+    }
+
+    private void plug(String path, String kind, int lanes) throws IOException {
+        String at = "/sys/devices/" + path + "/";
+        write(at + "class", kind + "\n");
+        write(at + "vendor", (kind.startsWith("0x03") ? "0x10de" : "0x15b3") + "\n");
+        write(at + "max_link_speed", "16.0 GT/s PCIe\n");
+        write(at + "max_link_width", "16\n");
+        write(at + "current_link_speed", "16.0 GT/s PCIe\n");
+        write(at + "current_link_width", lanes + "\n");
+        String address = path.substring(path.lastIndexOf('/') + 1);
+        Files.createSymbolicLink(
+                at("/sys/bus/pci/devices/" + address), Path.of("../../../devices/" + path));
+        if (kind.startsWith("0x02")) {
+            write(at + "net/eth0/type", "1\n");
+            Files.createSymbolicLink(
+                    at("/sys/class/net/eth0"), Path.of("../../devices/" + path + "/net/eth0"));
+            Files.createSymbolicLink(at(at + "net/eth0/device"), Path.of("../../../" + address));
+        }
     }
 }
