@@ -6,6 +6,7 @@ import io.telpher.Access;
 import io.telpher.Device;
 import io.telpher.MemoryRegion;
 import io.telpher.RemoteMemory;
+import io.telpher.internal.device.Runtimes;
 import io.telpher.internal.ffi.cuda.FakeGpu;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -77,7 +78,7 @@ class GpuProbeTest {
                 there.check("gpu", 0, SIZE, seed);
                 String text = here.run(self -> self.connection().explain());
                 if (outcome.path().equals(path) && text.contains(explained)) {
-                    return text;
+                    return text + here.run(self -> Runtimes.keptTrials().toString());
                 }
                 assertThat(System.nanoTime()).as(text).isLessThan(end);
             }
@@ -106,7 +107,7 @@ class GpuProbeTest {
     @Test
     void goodPairsAreUsedAfterATrial() throws IOException {
         String first = writeUntil("cuda-cumem", "a child process tries", 60, Map.of());
-        assertThat(first).doesNotContain("does not work");
+        assertThat(first).doesNotContain("does not work").contains("good=true, found=good]");
         assertThat(kept()).containsExactly("good");
         String second = writeUntil("cuda-cumem", "", 60, Map.of());
         assertThat(second).doesNotContain("a child process tries");
@@ -124,7 +125,10 @@ class GpuProbeTest {
                         "a trial has shown that it does not work",
                         60,
                         Map.of("FAKE_CUDA_CORRUPT_PEERS", "0-1"));
-        assertThat(found).contains("arrives as").contains("to have it tried again");
+        assertThat(found)
+                .contains("arrives as")
+                .containsPattern("processes that start after .*\\.probe was removed")
+                .containsPattern("KeptTrial\\[one=\\S+00, other=\\S+01, file=\\S+, good=false, ");
         assertThat(kept()).singleElement().asString().contains("arrives as");
         assertThat(elsewhere.resolve("held")).exists();
     }

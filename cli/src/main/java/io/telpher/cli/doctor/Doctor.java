@@ -57,6 +57,7 @@ final class Doctor {
                                 new GpuDevicesCheck(),
                                 new GpusCheck(),
                                 new NvLinkCheck(),
+                                new TrialsCheck(),
                                 new GpuDirectCheck(),
                                 new DeviceTcpCheck(),
                                 new NcclCheck(),

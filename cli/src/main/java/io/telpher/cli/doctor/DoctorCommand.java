@@ -132,7 +132,7 @@ public final class DoctorCommand implements Callable<Integer> {
         if (!good || verbose) {
             line(text, "seen", finding.evidence());
         }
-        if (!good) {
+        if (!good || (verbose && !finding.remedy().isEmpty())) {
             line(text, "remedy", finding.remedy());
             line(text, "verify", finding.verify());
         }

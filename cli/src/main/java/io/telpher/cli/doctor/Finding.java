@@ -10,8 +10,8 @@ import java.util.Map;
 /// @param check the check's name
 /// @param summary one sentence
 /// @param evidence where it was seen, and what: `file = value`, `call: error`
-/// @param remedy what to do; empty where nothing is to be done
-/// @param verify how to see that the remedy worked; empty where nothing is to be done
+/// @param remedy what to do, at an info what can be done; empty where there is nothing
+/// @param verify how to see that the remedy worked; empty where there is none
 record Finding(
         Severity severity,
         String check,
@@ -36,6 +36,12 @@ record Finding(
 
     static Finding info(String check, String summary, String evidence) {
         return new Finding(Severity.INFO, check, summary, evidence, "", "");
+    }
+
+    /// What is no fault, and can be changed all the same.
+    static Finding advice(
+            String check, String summary, String evidence, String remedy, String verify) {
+        return new Finding(Severity.INFO, check, summary, evidence, remedy, verify);
     }
 
     static Finding warning(

@@ -46,13 +46,16 @@ final class GpusCheck implements Check {
             found.add(window(gpu));
             if (gpu.mig()) {
                 found.add(
-                        Finding.info(
+                        Finding.advice(
                                 name(),
                                 gpu.label()
                                         + " is divided (MIG): a process sees one instance, there is"
-                                        + " no NVLink and no peer access, bytes go by the host;"
-                                        + " nvidia-smi -mig 0 ends that",
-                                "nvmlDeviceGetMigMode(" + gpu.address() + ") = 1"));
+                                        + " no NVLink and no peer access, bytes go by the host",
+                                "nvmlDeviceGetMigMode(" + gpu.address() + ") = 1",
+                                "where it need not be divided: nvidia-smi -i %s -mig 0, as root, when"
+                                                .formatted(gpu.address())
+                                        + " nobody uses it",
+                                "telpher doctor --only gpus,nvlink"));
             }
         }
         return found;

@@ -47,7 +47,8 @@ final class IommuCheck implements Check {
                             "put iommu=pt on the kernel's command line (GRUB_CMDLINE_LINUX in"
                                     + " /etc/default/grub, update-grub, restart), or turn the IOMMU"
                                     + " off in the firmware where no device is handed to virtual"
-                                    + " machines",
+                                    + " machines"
+                                    + TrialsCheck.AGAIN,
                             "cat %s prints identity; then telpher topo --measure"
                                     .formatted(file(translated.getFirst()))));
         }

@@ -8,6 +8,8 @@ import java.util.Optional;
 /// The namespaces of this process, and what each means for peers in others.
 final class NamespacesCheck implements Check {
     private static final String OWN = "/proc/self/ns/";
+    private static final String VERIFY =
+            "telpher explain @FILE, in the container, of a peer in another one";
 
     /// The numbers of the namespaces that a machine starts with; that of the network is fixed since
     /// Linux 6.18 only.
@@ -31,15 +33,47 @@ final class NamespacesCheck implements Check {
         for (String kind : KINDS) {
             Optional<String> own = host.link(OWN + kind);
             String evidence = OWN + kind + " = " + own.orElse("(not readable)");
-            String which =
+            found.add(
                     switch (place(host, kind, own)) {
-                        case UNKNOWN -> "not known; if it is a separate one, " + what(kind);
-                        case MACHINE -> "the machine's own";
-                        case SEPARATE -> "a separate one; " + what(kind);
-                    };
-            found.add(Finding.info(name(), kind + ": " + which, evidence));
+                        case MACHINE ->
+                                Finding.info(name(), kind + ": the machine's own", evidence);
+                        case UNKNOWN ->
+                                Finding.advice(
+                                        name(),
+                                        kind
+                                                + ": not known; if it is a separate one, "
+                                                + what(kind),
+                                        evidence,
+                                        remedy(kind),
+                                        VERIFY);
+                        case SEPARATE -> separate(host, kind, evidence);
+                    });
         }
         return found;
+    }
+
+    /// GPUs' memory that somebody else allocated goes by handles of CUDA IPC alone, and those
+    /// depend on processes that see each other.
+    private Finding separate(Host host, String kind, String evidence) {
+        boolean matters = kind.equals("pid") && !host.probes().gpus().gpus().isEmpty();
+        return new Finding(
+                matters ? Finding.Severity.WARNING : Finding.Severity.INFO,
+                name(),
+                kind + ": a separate one; " + what(kind),
+                evidence,
+                remedy(kind),
+                VERIFY);
+    }
+
+    private static String remedy(String kind) {
+        return switch (kind) {
+            case "pid" ->
+                    "share it with the peers: docker --pid=host or --pid=container:NAME, a pod's"
+                            + " shareProcessNamespace";
+            case "net" -> "share it (docker --network=host), or set TELPHER_SOCKET_DIRECTORY";
+            case "user" -> "run the peers in one";
+            default -> "share it with the peers: docker --ipc=host or --ipc=container:NAME";
+        };
     }
 
     /// @return whether this process is in that namespace of the machine, as far as its number says
@@ -79,7 +113,7 @@ final class NamespacesCheck implements Check {
             case "pid" ->
                     "peers in another see no process of this one: no path cma with them, mapped"
                             + " and the ring work; of GPUs' memory descriptors work (cuda-cumem),"
-                            + " handles of CUDA IPC (cuda-ipc) do not (docker --pid=host)";
+                            + " handles of CUDA IPC (cuda-ipc) do not";
             case "net" ->
                     "peers of this host in another network namespace find the same-host socket"
                             + " only through a shared folder (TELPHER_SOCKET_DIRECTORY), else"
@@ -87,7 +121,7 @@ final class NamespacesCheck implements Check {
             case "user" -> "peers in another may not reach this process's memory: no path cma";
             default ->
                     "host memory and descriptors of GPUs' memory do not depend on it, the driver"
-                            + " may refuse handles of CUDA IPC (docker --ipc=host)";
+                            + " may refuse handles of CUDA IPC";
         };
     }
 }

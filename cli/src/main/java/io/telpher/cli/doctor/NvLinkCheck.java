@@ -22,7 +22,7 @@ final class NvLinkCheck implements Check {
         boolean switched = false;
         for (GpuState gpu : gpus) {
             if (gpu.linksUp() > 0 || !gpu.linksDown().isEmpty()) {
-                found.add(links(gpu));
+                found.add(links(gpu, shouldBeLinked(host, gpus, gpu)));
                 found.add(errors(gpu));
             }
             NvmlDevices.Fabric fabric = gpu.fabric();
@@ -45,7 +45,15 @@ final class NvLinkCheck implements Check {
         return found;
     }
 
-    private Finding links(GpuState gpu) {
+    /// Without a bridge the links of a PCIe card are all down, and a GPU that is divided has none.
+    private static boolean shouldBeLinked(Host host, List<GpuState> gpus, GpuState gpu) {
+        return !gpu.mig()
+                && (gpu.name().contains("SXM")
+                        || gpus.stream().anyMatch(other -> other.linksUp() > 0)
+                        || Pci.all(host).stream().anyMatch(Pci::isNvSwitch));
+    }
+
+    private Finding links(GpuState gpu, boolean shouldBeLinked) {
         String evidence =
                 "nvmlDeviceGetNvLinkState(%s): %d up%s"
                         .formatted(
@@ -56,20 +64,21 @@ final class NvLinkCheck implements Check {
             return Finding.info(
                     name(), gpu.label() + ": all " + gpu.linksUp() + " NVLinks are up", evidence);
         }
-        if (gpu.linksUp() == 0) {
+        if (gpu.linksUp() == 0 && !shouldBeLinked) {
             return Finding.info(
                     name(),
                     gpu.label()
                             + ": none of its NVLinks is connected (a bridge or NVSwitch is missing)",
                     evidence);
         }
+        int all = gpu.linksUp() + gpu.linksDown().size();
         return Finding.warning(
                 name(),
-                "%s: %d of %d NVLinks are down"
-                        .formatted(
-                                gpu.label(),
-                                gpu.linksDown().size(),
-                                gpu.linksUp() + gpu.linksDown().size()),
+                gpu.linksUp() == 0
+                        ? "%s: all %d NVLinks are down, though this machine connects GPUs by them"
+                                .formatted(gpu.label(), all)
+                        : "%s: %d of %d NVLinks are down"
+                                .formatted(gpu.label(), gpu.linksDown().size(), all),
                 evidence,
                 "fine where the board connects no more; else see dmesg for Xid 74, restart"
                         + " nvidia-fabricmanager, reset the GPUs (nvidia-smi -r), seat bridges anew",
@@ -143,11 +152,8 @@ final class NvLinkCheck implements Check {
         boolean can = gpus.stream().anyMatch(gpu -> gpu.fabricHandles() == 1);
         return Finding.info(
                 name(),
-                channels.isEmpty()
-                        ? "no IMEX channel: GPUs of other hosts are not reached over NVLink; where"
-                                + " there are such, start nvidia-imex and make one (nvidia-modprobe"
-                                + " -s -i 0)"
-                        : channels.size() + " IMEX channels",
+                "GPUs of other hosts are not reached over NVLink, with IMEX channels or without:"
+                        + " Telpher has no fabric handles, it stages such bytes",
                 "%s: %s; fabric handles: %s"
                         .formatted(
                                 CHANNELS,

@@ -57,6 +57,10 @@ record Pci(String address, String kind, String vendor, byte[] config) {
                 && (vendor.equals(NVIDIA) || vendor.equals(AMD));
     }
 
+    boolean isNvSwitch() {
+        return kind.startsWith("0x0680") && vendor.equals(NVIDIA);
+    }
+
     /// @return whether the other one is somewhere below this bridge
     boolean isAbove(Pci other) {
         if (!kind.startsWith("0x0604")

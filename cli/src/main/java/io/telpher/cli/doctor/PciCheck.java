@@ -10,6 +10,8 @@ final class PciCheck implements Check {
     private static final int ACS = 0x000d;
     private static final int ATS = 0x000f;
 
+    private static final String AS_ROOT = "sudo telpher doctor --only pci";
+
     /// Both capabilities have their control register here.
     private static final int CONTROL = 6;
 
@@ -62,16 +64,18 @@ final class PciCheck implements Check {
     private Finding acs(List<Pci> bridges, int peers) {
         List<Pci> hidden = bridges.stream().filter(bridge -> !bridge.isReadable()).toList();
         if (!hidden.isEmpty()) {
-            return Finding.info(
+            return Finding.advice(
                     name(),
-                    "ACS of %d bridges above GPUs is not known: run it as root (beyond 64 bytes the"
+                    "ACS of %d bridges above GPUs is not known: beyond 64 bytes the kernel shows the"
                                     .formatted(hidden.size())
-                            + " kernel shows the configuration space to CAP_SYS_ADMIN alone)",
+                            + " configuration space to CAP_SYS_ADMIN alone",
                     "%s/%s/config: %d bytes"
                             .formatted(
                                     Pci.DEVICES,
                                     hidden.getFirst().address(),
-                                    hidden.getFirst().config().length));
+                                    hidden.getFirst().config().length),
+                    AS_ROOT,
+                    AS_ROOT);
         }
         List<Pci> redirecting =
                 bridges.stream().filter(b -> (control(b) & REDIRECTING) != 0).toList();
@@ -101,7 +105,8 @@ final class PciCheck implements Check {
                                 .map(b -> "setpci -s " + b.address() + " ECAP_ACS+0x6.w=0000")
                                 .collect(Collectors.joining("; "))
                         + " (as root, after each boot; or turn ACS off in the firmware; not where"
-                        + " devices are handed to virtual machines)",
+                        + " devices are handed to virtual machines)"
+                        + TrialsCheck.AGAIN,
                 "setpci -s %s ECAP_ACS+0x6.w prints 0000; then telpher topo --measure"
                         .formatted(redirecting.getFirst().address()));
     }
@@ -131,14 +136,16 @@ final class PciCheck implements Check {
 
     private Finding ats(List<Pci> gpus) {
         if (gpus.stream().anyMatch(gpu -> !gpu.isReadable())) {
-            return Finding.info(
+            return Finding.advice(
                     name(),
-                    "ATS of the GPUs is not known: run it as root",
+                    "ATS of the GPUs is not known",
                     "%s/%s/config: %d bytes"
                             .formatted(
                                     Pci.DEVICES,
                                     gpus.getFirst().address(),
-                                    gpus.getFirst().config().length));
+                                    gpus.getFirst().config().length),
+                    AS_ROOT,
+                    AS_ROOT);
         }
         long on = gpus.stream().filter(PciCheck::translates).count();
         return Finding.info(

@@ -90,6 +90,18 @@ interface Probes {
     /// Asks the drivers; makes no context on any GPU.
     Gpus gpus();
 
+    /// What trying two GPUs has brought in this boot of the machine.
+    ///
+    /// @param one a GPU's UUID
+    /// @param other the other one's
+    /// @param file where it is kept
+    /// @param good whether their bytes arrive
+    /// @param found what the file says
+    record Trial(String one, String other, String file, boolean good, String found) {}
+
+    /// Looks at what this user's processes have kept; tries nothing.
+    List<Trial> trials();
+
     /// A GPU's PCIe link while bytes go over it.
     ///
     /// @param failure why nothing was seen, or null

@@ -27,6 +27,7 @@ final class FakeProbes implements Probes {
     List<InetAddress> resolved = List.of();
     Egress egress = new Egress(null, InetAddress.ofLiteral("10.1.0.2"), 9000);
     Gpus gpus = new Gpus(Map.of(GpuState.CUDA, missing()), List.of(), List.of());
+    List<Trial> trials = List.of();
     Loaded loaded = new Loaded("no driver", 0, 0);
     final List<GpuState> putUnderLoad = new ArrayList<>();
     Rdma rdma = new Rdma(new Availability.Available("libibverbs.so.1"), Map.of(), Map.of());
@@ -56,6 +57,11 @@ final class FakeProbes implements Probes {
                 new Result("pidfd_getfd", descriptor),
                 new Result("process_vm_writev", toParent),
                 new Result("pidfd_getfd", toParent));
+    }
+
+    @Override
+    public List<Trial> trials() {
+        return trials;
     }
 
     @Override

@@ -212,6 +212,8 @@ class GpuChecksTest extends WrittenHost {
                 .extracting(Finding::summary)
                 .anyMatch(s -> s.contains("PCIe Gen4 x16, which is its maximum"))
                 .anyMatch(s -> s.startsWith("GPU0 is divided (MIG)"));
+        assertThat(examine(new GpusCheck()))
+                .anyMatch(f -> f.remedy().contains("nvidia-smi -i " + FIRST + " -mig 0"));
         assertThat(examine(new NvLinkCheck()))
                 .extracting(Finding::summary)
                 .containsExactly(
@@ -231,6 +233,74 @@ class GpuChecksTest extends WrittenHost {
                 .anyMatch(s -> s.contains("NVML does not tell the errors"));
     }
 
+    /// The fabric manager has died, say: nothing else tells where the fabric has no record.
+    @Test
+    void linksThatAreAllDownAreTold() throws IOException {
+        show(unlinked("NVIDIA A100-SXM4-80GB", false));
+        assertThat(onlyWrong(new NvLinkCheck()).summary()).contains("all 2 NVLinks are down");
+        show(unlinked("NVIDIA A100-SXM4-80GB", true));
+        assertThat(wrong(examine(new NvLinkCheck()))).as("divided").isEmpty();
+
+        GpuState card = unlinked("NVIDIA H100 80GB HBM3", false);
+        show(card);
+        assertThat(wrong(examine(new NvLinkCheck()))).as("a card without a bridge").isEmpty();
+        GpuState linked = gpu(16, 128L << 30, List.of(), Map.of(), null);
+        probes.gpus = new Probes.Gpus(probes.gpus.software(), List.of(card, linked), List.of());
+        assertThat(onlyWrong(new NvLinkCheck()).remedy()).contains("nvidia-fabricmanager");
+        show(card);
+        pci("0000:c0:00.0", "0x068000", "0x10de", new byte[64]);
+        assertThat(onlyWrong(new NvLinkCheck()).summary()).contains("all 2 NVLinks are down");
+    }
+
+    private static GpuState unlinked(String name, boolean mig) {
+        return new GpuState(
+                "GPU0",
+                name,
+                "GPU-1",
+                FIRST,
+                4,
+                4,
+                16,
+                16,
+                0,
+                List.of(0, 1),
+                Map.of(),
+                true,
+                128L << 30,
+                80L << 30,
+                mig,
+                null,
+                0,
+                0);
+    }
+
+    @Test
+    void aSeparatePidNamespaceMattersWhereThereAreGpus() throws IOException {
+        Files.createSymbolicLink(at("/proc/self/ns/pid"), Path.of("pid:[4026532000]"));
+        assertThat(wrong(examine(new NamespacesCheck()))).isEmpty();
+        show(gpu(16, 128L << 30, List.of(), Map.of(), null));
+        assertThat(onlyWrong(new NamespacesCheck()))
+                .matches(f -> f.summary().contains("CUDA IPC"))
+                .matches(f -> f.remedy().contains("--pid=host"));
+    }
+
+    @Test
+    void whatTrialsHaveBroughtIsToldWithTheFileToRemove() {
+        probes.trials =
+                List.of(
+                        new Probes.Trial("a", "b", "/cache/peers-1-a-b.probe", true, "good"),
+                        new Probes.Trial("a", "c", "/cache/peers-1-a-c.probe", false, "7 is 8"));
+        Finding bad = onlyWrong(new TrialsCheck());
+        assertThat(bad.summary()).startsWith("a and c do not copy to each other");
+        assertThat(bad.evidence()).isEqualTo("/cache/peers-1-a-c.probe = 7 is 8");
+        assertThat(bad.remedy()).contains("rm '/cache/peers-1-a-c.probe'", "run already");
+        Finding good = examine(new TrialsCheck()).getFirst();
+        assertThat(DoctorCommand.text(good, false)).doesNotContain("remedy");
+        assertThat(DoctorCommand.text(good, true))
+                .contains("remedy: rm '/cache/peers-1-a-b.probe'");
+        assertThat(good.fields()).containsEntry("remedy", good.remedy());
+    }
+
     @Test
     void aFabricThatIsNotReadyIsTold() {
         show(
@@ -243,7 +313,7 @@ class GpuChecksTest extends WrittenHost {
                                 "00", 0, 0, NvmlDevices.NVML_GPU_FABRIC_STATE_IN_PROGRESS, 0)));
         assertThat(onlyWrong(new NvLinkCheck()).remedy()).contains("nvidia-fabricmanager");
         assertThat(examine(new NvLinkCheck()))
-                .anyMatch(f -> f.summary().startsWith("no IMEX channel"));
+                .anyMatch(f -> f.summary().contains("no fabric handles"));
     }
 
     @Test

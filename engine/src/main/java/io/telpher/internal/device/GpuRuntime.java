@@ -2,7 +2,9 @@ package io.telpher.internal.device;
 
 import io.telpher.Device;
 import io.telpher.spi.Availability;
+import java.nio.file.Path;
 import java.util.List;
+import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
 
@@ -46,6 +48,20 @@ public interface GpuRuntime {
         /// Nothing speaks against the two.
         public static final Trial NONE = new Trial(false, true, "");
     }
+
+    /// @return what trying pairs has brought in this boot of the machine, and is kept for this user
+    default List<KeptTrial> keptTrials() {
+        return List.of();
+    }
+
+    /// A trial that processes of this user find instead of making it.
+    ///
+    /// @param one a device's UUID
+    /// @param other the other one's
+    /// @param file where it is kept: without that the next process tries the two again
+    /// @param good whether their bytes arrive
+    /// @param found what the file says
+    record KeptTrial(UUID one, UUID other, Path file, boolean good, String found) {}
 
     /// Devices of this process that may carry bytes between two others. No context is made.
     ///

@@ -154,6 +154,11 @@ public final class Runtimes {
                 "no device '%s' here: %s".formatted(text, describe()));
     }
 
+    /// @return what is kept of trials, of all kinds of devices: see [GpuRuntime#keptTrials]
+    public static List<GpuRuntime.KeptTrial> keptTrials() {
+        return ALL.stream().flatMap(runtime -> runtime.keptTrials().stream()).toList();
+    }
+
     /// @return the opened device
     public static Gpu open(Device device) {
         Gpu gpu = of(device).open(device);

@@ -187,6 +187,11 @@ public final class CudaRuntime implements GpuRuntime {
     }
 
     @Override
+    public List<KeptTrial> keptTrials() {
+        return Cuda.availability() instanceof Availability.Available ? PeerProbe.kept() : List.of();
+    }
+
+    @Override
     public Intermediates intermediates(Device one, Device other, boolean named) {
         return new IntermediateSearch(
                         devices(), this::isOpen, PeerAccess::unreachable, PeerAccess.limit())

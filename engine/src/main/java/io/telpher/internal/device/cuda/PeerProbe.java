@@ -47,7 +47,9 @@ final class PeerProbe {
     /// Variables whose options are meant for this process: a debugger's port is taken.
     private static final List<String> OF_JAVA =
             List.of("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS");
+
     private static final String PREFIX = "peers-";
+    private static final String SUFFIX = ".probe";
 
     /// How long a child may take until it copies: a JVM, two contexts, and kernels to compile.
     private static final int START_SECONDS = 120;
@@ -80,10 +82,46 @@ final class PeerProbe {
         boolean inOrder = one.toString().compareTo(other.toString()) < 0;
         UUID first = inOrder ? one : other;
         UUID second = inOrder ? other : one;
-        String name =
-                "%s%s-%s-%s-%s"
-                        .formatted(PREFIX, HostIdentity.here().bootId(), driver(), first, second);
+        String name = "%s-%s-%s".formatted(current(), first, second);
         return PAIRS.computeIfAbsent(name, key -> find(key, first, second, seconds));
+    }
+
+    /// What the names of files of this boot and driver begin with.
+    private static String current() {
+        return "%s%s-%s".formatted(PREFIX, HostIdentity.here().bootId(), driver());
+    }
+
+    /// See [GpuRuntime#keptTrials]: those of this driver.
+    static List<GpuRuntime.KeptTrial> kept() {
+        Path folder = CacheFolder.path();
+        List<GpuRuntime.KeptTrial> kept = new ArrayList<>();
+        if (folder == null) {
+            return kept;
+        }
+        try (DirectoryStream<Path> files =
+                Files.newDirectoryStream(folder, current() + "-*" + SUFFIX)) {
+            for (Path file : files) {
+                String name = file.getFileName().toString();
+                String pair = name.substring(0, name.length() - SUFFIX.length());
+                String text = Files.readString(file).strip();
+                if (pair.length() == current().length() + PAIR && !text.isEmpty()) {
+                    kept.add(
+                            new GpuRuntime.KeptTrial(
+                                    UUID.fromString(
+                                            pair.substring(
+                                                    pair.length() - PAIR + 1,
+                                                    pair.length() - PAIR / 2)),
+                                    UUID.fromString(pair.substring(pair.length() - PAIR / 2 + 1)),
+                                    file,
+                                    text.equals(GOOD),
+                                    text));
+                }
+            }
+        } catch (IOException | RuntimeException e) {
+            // No such folder, or no file of ours: nothing that others would find.
+            Log.debug("trials of devices are not listed", e);
+        }
+        return kept;
     }
 
     private static String driver() {
@@ -195,7 +233,7 @@ final class PeerProbe {
     }
 
     private static Path file(Path folder, String name) {
-        return folder.resolve(name + ".probe");
+        return folder.resolve(name + SUFFIX);
     }
 
     private static GpuRuntime.@Nullable Trial read(@Nullable Path folder, String name) {
@@ -218,7 +256,8 @@ final class PeerProbe {
                 : new GpuRuntime.Trial(
                         true,
                         false,
-                        "%s; remove %s to have it tried again".formatted(found.reason(), file));
+                        "%s; processes that start after %s was removed try it again"
+                                .formatted(found.reason(), file));
     }
 
     private static GpuRuntime.Trial trial(String text) {
