@@ -52,8 +52,9 @@ public interface CopyQueue {
     /// overlap.
     void copy(long to, long from, long bytes);
 
-    /// Adds to a 64-bit word, or sets it: aligned, in memory that this GPU reaches. Atomic
-    /// against GPUs and CPUs alike.
+    /// Adds to a 64-bit word, or sets it: aligned, in memory that this GPU reaches. Additions are
+    /// atomic against GPUs that NVLink connects; over PCIe, and against CPUs, only where the
+    /// platform has PCIe atomics.
     void update(long address, boolean add, long value);
 
     /// Ends the job: launches it, or leaves it to the next launch. A failure to launch is told

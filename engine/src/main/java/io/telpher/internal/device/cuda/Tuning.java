@@ -17,8 +17,8 @@ import org.jspecify.annotations.Nullable;
 ///     `TELPHER_CUMEM_ENABLE=0` or `NCCL_CUMEM_ENABLE=0`
 /// @param probe `probe`: whether two devices are tried before their word is believed
 ///     ([PeerProbe]); false with `TELPHER_P2P_PROBE=0`
-/// @param probeSeconds `probe.seconds`: how long that may take: it makes two contexts, which
-///     takes seconds on large machines
+/// @param probeSeconds `probe.seconds`: how long the copies of such a trial may take; its contexts
+///     and kernels are there by then
 /// @param kernelBytes `kernel.bytes`: below it, a job inside a GPU or between GPUs goes by
 ///     kernel. A copy engine starts in about 5 us and a kernel in 2, and both reach the rate of
 ///     NVLink, so the kernel's lead is gone when a job takes some 20 us; kernels take

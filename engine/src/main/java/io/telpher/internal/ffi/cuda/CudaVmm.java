@@ -274,7 +274,7 @@ public final class CudaVmm {
     }
 
     /// Writes the fabric handle of a handle's memory into `fabric` (64 bytes). Returns 0 or minus
-    /// the driver's code.
+    /// the driver's code. No path uses fabric handles so far.
     public static int tryExportFabric(long handle, byte[] fabric) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment out = arena.allocate(FABRIC_HANDLE_BYTES, 8);
