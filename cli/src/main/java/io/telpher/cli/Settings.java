@@ -1,6 +1,7 @@
 package io.telpher.cli;
 
 import io.telpher.Setting;
+import io.telpher.internal.device.Runtimes;
 import io.telpher.internal.transport.verbs.VerbsTransport;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -67,6 +68,7 @@ public final class Settings {
     /// @return what the engine's devices go by, beside the options of an endpoint
     /// @throws IllegalArgumentException when a variable cannot be understood: names it
     public static List<Setting> devices(Map<String, String> environment) {
+        Runtimes.check(environment);
         List<Setting> all = new ArrayList<>();
         for (Tool gpu : GPUS) {
             String nccl = NCCL + gpu.name().substring(OWN.length());

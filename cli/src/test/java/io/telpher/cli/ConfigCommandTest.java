@@ -90,6 +90,9 @@ class ConfigCommandTest {
                 .isEqualTo(CommandLine.ExitCode.SOFTWARE);
         assertThat(errors.toString()).contains("TELPHER_IB_TC=banana", "from -1 to 255");
         assertThat(output.toString()).isEmpty();
+        assertThat(show(Map.of("TELPHER_P2P_DISABLE", "true")))
+                .isEqualTo(CommandLine.ExitCode.SOFTWARE);
+        assertThat(errors.toString()).contains("TELPHER_P2P_DISABLE=true", "correct or unset it");
         assertThat(show(Map.of("NCCL_IB_TC", "banana"))).as("another program's").isZero();
         assertThat(output.toString().lines())
                 .anyMatch(l -> l.matches("- +0 +default +TELPHER_IB_TC"));

@@ -34,7 +34,7 @@ public record PeerPolicy(Copier copier, boolean pointers) {
 
     /// @param environment gives a variable's value, or null
     /// @throws IllegalArgumentException for a value of a `TELPHER_` variable that makes no sense
-    static PeerPolicy of(Function<String, @Nullable String> environment) {
+    public static PeerPolicy of(Function<String, @Nullable String> environment) {
         long read = GpuVariables.number(environment, "P2P_READ_ENABLE", AUTO, 1, AUTO);
         Copier copier =
                 read == AUTO ? Copier.LOCAL : read == 0 ? Copier.SOURCE : Copier.DESTINATION;

@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
@@ -152,6 +153,13 @@ public final class Runtimes {
         }
         throw new TelpherException.Unsupported(
                 "no device '%s' here: %s".formatted(text, describe()));
+    }
+
+    /// Looks at the variables that GPUs go by, in any environment; opens nothing.
+    ///
+    /// @throws IllegalArgumentException when one of Telpher's own makes no sense: names it
+    public static void check(Map<String, String> environment) {
+        CudaRuntime.check(environment::get);
     }
 
     /// @return what is kept of trials, of all kinds of devices: see [GpuRuntime#keptTrials]

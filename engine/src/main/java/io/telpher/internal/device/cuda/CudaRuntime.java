@@ -4,6 +4,7 @@ import io.telpher.Device;
 import io.telpher.TelpherException;
 import io.telpher.internal.device.GpuRuntime;
 import io.telpher.internal.device.Intermediates;
+import io.telpher.internal.device.NumaPlacement;
 import io.telpher.internal.device.PeerPolicy;
 import io.telpher.internal.device.Pins;
 import io.telpher.internal.ffi.cuda.Cuda;
@@ -12,6 +13,7 @@ import io.telpher.internal.ffi.cuda.CudaDevices;
 import io.telpher.internal.ffi.cuda.CudaMemory;
 import io.telpher.internal.ffi.cuda.CudaPointers;
 import io.telpher.internal.ffi.cuda.Nvrtc;
+import io.telpher.internal.ffi.linux.Environment;
 import io.telpher.spi.Availability;
 import java.util.ArrayList;
 import java.util.List;
@@ -19,6 +21,7 @@ import java.util.Locale;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /// The CUDA driver, for this process.
@@ -110,6 +113,16 @@ public final class CudaRuntime implements GpuRuntime {
         return open(number);
     }
 
+    /// Reads all variables that GPUs go by.
+    ///
+    /// @param environment gives a variable's value, or null
+    /// @throws IllegalArgumentException when one of Telpher's own makes no sense: names it
+    public static void check(Function<String, @Nullable String> environment) {
+        PeerPolicy.of(environment);
+        PeerLimit.of(environment, NumaPlacement::machine);
+        Tuning.of(environment);
+    }
+
     @Override
     public boolean isOpen(Device device) {
         int number = devices().indexOf(device);
@@ -140,8 +153,7 @@ public final class CudaRuntime implements GpuRuntime {
     /// What fails leaves the device as it was.
     private CudaGpu make(int number) {
         // A variable that makes no sense is an error now, and not at some transfer.
-        PeerPolicy.current();
-        PeerLimit.current();
+        check(Environment::getenv);
         CudaContext context = CudaContext.retain(device(number));
         boolean made = false;
         try {
