@@ -18,6 +18,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.random.RandomGenerator;
 import org.jspecify.annotations.Nullable;
@@ -153,6 +154,44 @@ final class Player {
         return note;
     }
 
+    /// Where a range is cut: into one piece, a few, or many, some of them empty.
+    private long[] cuts(long length) {
+        int count =
+                switch (random.nextInt(8)) {
+                    case 0 -> random.nextInt(6, 300);
+                    case 1, 2 -> random.nextInt(2, 6);
+                    default -> 1;
+                };
+        long[] cuts = new long[count + 1];
+        for (int i = 1; i < count; i++) {
+            cuts[i] = random.nextLong(length + 1);
+        }
+        cuts[count] = length;
+        Arrays.sort(cuts);
+        return cuts;
+    }
+
+    private static long[] offsets(long at, long[] cuts) {
+        return Arrays.stream(cuts, 0, cuts.length - 1).map(cut -> at + cut).toArray();
+    }
+
+    private static long[] lengths(long[] cuts) {
+        long[] lengths = new long[cuts.length - 1];
+        Arrays.setAll(lengths, i -> cuts[i + 1] - cuts[i]);
+        return lengths;
+    }
+
+    /// A range, cut anywhere.
+    private MemorySlices pieces(Area area, long at, long length) {
+        long[] cuts = cuts(length);
+        return MemorySlices.of(area.region, offsets(at, cuts), lengths(cuts));
+    }
+
+    private RemoteSlices pieces(RemoteMemory memory, long at, long length) {
+        long[] cuts = cuts(length);
+        return RemoteSlices.of(memory, offsets(at, cuts), lengths(cuts));
+    }
+
     private void write() {
         long length = length();
         long[] from = new long[1];
@@ -187,27 +226,17 @@ final class Player {
                                 CounterUpdate.add(remote.slice(word, Long.BYTES), op.id));
             }
         }
-        Transfer transfer;
-        if (length > 4 && random.nextInt(4) == 0) {
-            long cut = random.nextLong(1, length);
-            long other = random.nextLong(1, length);
-            transfer =
-                    connection.prepareWrite(
-                            MemorySlices.of(
-                                    new MemorySlice(own.region, from[0], cut),
-                                    new MemorySlice(own.region, from[0] + cut, length - cut)),
-                            RemoteSlices.of(
-                                    remote.slice(to[0], other),
-                                    remote.slice(to[0] + other, length - other)),
-                            options);
-        } else {
-            transfer =
-                    connection.prepareWrite(
-                            new MemorySlice(own.region, from[0], length),
-                            remote.slice(to[0], length),
-                            options);
-        }
-        post(op, transfer);
+        post(
+                op,
+                random.nextBoolean()
+                        ? connection.prepareWrite(
+                                pieces(own, from[0], length),
+                                pieces(remote, to[0], length),
+                                options)
+                        : connection.prepareWrite(
+                                new MemorySlice(own.region, from[0], length),
+                                remote.slice(to[0], length),
+                                options));
     }
 
     private void read() {
@@ -234,10 +263,15 @@ final class Player {
         TransferOptions options = options(op);
         post(
                 op,
-                connection.prepareRead(
-                        new MemorySlice(own.region, to[0], length),
-                        remote.slice(from[0], length),
-                        options));
+                random.nextBoolean()
+                        ? connection.prepareRead(
+                                pieces(own, to[0], length),
+                                pieces(remote, from[0], length),
+                                options)
+                        : connection.prepareRead(
+                                new MemorySlice(own.region, to[0], length),
+                                remote.slice(from[0], length),
+                                options));
     }
 
     private void send() {
@@ -260,12 +294,7 @@ final class Player {
             return;
         }
         TransferOptions options = options(op);
-        post(
-                op,
-                connection.prepareSend(
-                        op.tag,
-                        MemorySlices.of(new MemorySlice(own.region, from[0], length)),
-                        options));
+        post(op, connection.prepareSend(op.tag, pieces(own, from[0], length), options));
     }
 
     private void receive() {
@@ -286,12 +315,7 @@ final class Player {
             return;
         }
         TransferOptions options = options(op);
-        post(
-                op,
-                connection.prepareReceive(
-                        op.tag,
-                        MemorySlices.of(new MemorySlice(own.region, to[0], length)),
-                        options));
+        post(op, connection.prepareReceive(op.tag, pieces(own, to[0], length), options));
     }
 
     private void notifyPeer() {

@@ -177,6 +177,7 @@ final class RandomRun implements AutoCloseable {
                         .withSpin(Duration.ofNanos(random.nextInt(8) == 0 ? 20_000 : 0))
                         .withDeadline(Duration.ofMillis(random.nextInt(500, 4_000)))
                         .withDrainLimit(Duration.ofMillis(500))
+                        .withChecksums(random.nextInt(4) == 0)
                         .withLiveness(LIVENESS);
         takers = random.nextBoolean();
         crossing = random.nextInt(4) == 0;
