@@ -413,7 +413,7 @@ public final class BenchCommand implements Callable<Integer> {
         Report report = options.html() == null ? null : new Report(options.html(), arguments());
         try {
             measure(options, table, report);
-        } catch (BenchFailure | TelpherException e) {
+        } catch (RuntimeException e) {
             if (report != null) {
                 report.write(e.getMessage());
             }

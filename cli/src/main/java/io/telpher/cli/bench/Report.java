@@ -39,7 +39,11 @@ final class Report {
         this.file = file;
         this.arguments = arguments;
         try {
+            boolean there = Files.exists(file);
             Files.newByteChannel(file, StandardOpenOption.CREATE, StandardOpenOption.WRITE).close();
+            if (!there) {
+                Files.delete(file); // a run that is ended by a signal leaves nothing behind
+            }
         } catch (IOException e) {
             throw new BenchFailure("cannot write " + file + ": " + e.getMessage(), e);
         }

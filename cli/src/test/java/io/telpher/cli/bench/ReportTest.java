@@ -62,6 +62,19 @@ class ReportTest {
         assertThat(data.data()).contains("\"system\":\"nixl\"").startsWith("[{").endsWith("}]");
     }
 
+    /// A run may be ended before it has anything to say.
+    @Test
+    void thereIsNoFileBeforeItIsWrittenAndAnOldOneStays() throws IOException {
+        Report report = new Report(file, "");
+        assertThat(file).doesNotExist();
+        report.write(null);
+        String old = Files.readString(file);
+        Report next = new Report(file, "--op=read");
+        assertThat(file).hasContent(old);
+        next.write(null);
+        assertThat(file).content().contains("--op=read");
+    }
+
     @Test
     void loadsNothing() throws IOException {
         Report report = new Report(file, "");
