@@ -10,8 +10,8 @@ import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /// Counts, and the judgement on memory, descriptors and threads. These are followed in rank 0,
-/// which lives from the first moment to the last and sees every other one die, and in the driver.
-/// Used by the driver's thread.
+/// which lives from the first moment to the last and sees every other one die; descriptors and
+/// threads in the driver, too. Used by the driver's thread.
 final class Verdict {
     private static final int STATS = 6;
     private static final int ENDED = 0;
@@ -34,6 +34,7 @@ final class Verdict {
     private final Trend resident = new Trend("MB of memory of rank 0", 100);
     private final Trend heap = new Trend("MB of live heap of rank 0", 24);
     private final Trend driver = new Trend("descriptors of the driver", 40);
+    private final Trend driverThreads = new Trend("threads of the driver", 20);
     private Held now = new Held(0, 0, 0, 0);
 
     Verdict(SoakOptions options) {
@@ -41,7 +42,7 @@ final class Verdict {
     }
 
     private List<Trend> trends() {
-        return List.of(descriptors, threads, shared, resident, heap, driver);
+        return List.of(descriptors, threads, shared, resident, heap, driver, driverThreads);
     }
 
     /// Looks at the ranks' processes.
@@ -73,7 +74,9 @@ final class Verdict {
             }
         }
         if (seconds > warmUp) {
-            driver.add(seconds, Held.by(ProcessHandle.current().pid()).descriptors());
+            Held own = Held.by(ProcessHandle.current().pid());
+            driver.add(seconds, own.descriptors());
+            driverThreads.add(seconds, own.threads());
         }
         now = new Held(open, memory, running, bytes);
     }
