@@ -14,8 +14,12 @@ import java.net.URISyntaxException;
 import java.nio.file.Path;
 import java.util.function.Consumer;
 
-/// What is fuzzed: all that takes in bytes which another process has chosen, and files that are
-/// read as NCCL's topology. Each has a folder of inputs in `src/test/resources/corpus`.
+/// What is fuzzed: the decoders of what another process sends, and files that are read as NCCL's
+/// topology. Each has a folder of inputs in `src/test/resources/corpus`.
+///
+/// Not here, but in tests with cases by hand: records in a ring that the peer writes
+/// (`ShmRingLaneTest`), frames behind checksums (`ChecksumTest`), and requests to GPUs' windows
+/// beside the record of an export.
 enum Fuzzed {
     ADDRESS(AddressFuzz.class, AddressFuzz::fuzzerTestOneInput),
     HANDSHAKE(HandshakeFuzz.class, HandshakeFuzz::fuzzerTestOneInput),

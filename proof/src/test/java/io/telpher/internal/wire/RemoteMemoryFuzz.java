@@ -12,7 +12,8 @@ public final class RemoteMemoryFuzz {
 
     /// @param data a descriptor, then offset and length of a part
     public static void fuzzerTestOneInput(byte[] data) {
-        ExportRecord record = ExportRecord.ofBytes(Arrays.copyOf(data, ExportRecord.MAX));
+        ExportRecord record =
+                ExportRecord.ofBytes(Arrays.copyOf(data, Math.min(data.length, ExportRecord.MAX)));
         if (record != null && !record.equals(ExportRecord.ofBytes(record.toBytes()))) {
             throw new AssertionError("a record that was read again as another");
         }
