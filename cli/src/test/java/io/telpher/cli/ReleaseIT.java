@@ -92,6 +92,20 @@ class ReleaseIT {
         assertThat(again.output()).contains("the same 9 files");
     }
 
+    /// From the first release on; what it compares is built, which takes minutes.
+    @Test
+    void theApiOfTheLastReleaseIsKept() throws Exception {
+        Script.Result tags =
+                new Script(
+                                List.of("git", "tag", "--list", "v*"),
+                                Script.sourceTree(),
+                                Map.of("PATH", System.getenv("PATH")))
+                        .await();
+        assumeTrue(!tags.output().isBlank(), "there is no release to compare with (tag v*)");
+        Script.Result api = check("api");
+        assertThat(api.status()).as(api.output() + api.errors()).isZero();
+    }
+
     /// What Maven Central looks for in each description, whether it stands there or in the
     // parent's.
     @Test
