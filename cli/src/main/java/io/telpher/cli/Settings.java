@@ -42,23 +42,37 @@ public final class Settings {
                     new Tool("TELPHER_RENDEZVOUS_PORT", "ranks: the port that rank 0 serves at"),
                     new Tool("TELPHER_SERVICE", "ranks: Kubernetes' headless service"));
 
+    /// A variable of GPUs.
+    ///
+    /// @param standard what it comes to where nobody sets it; empty where nothing is fixed then
+    private record Gpu(String name, String standard, String meaning) {}
+
     /// What GPUs go by. Where one is not set, NCCL's variable of the same meaning counts, `NCCL_`
     /// in place of `TELPHER_`.
-    private static final List<Tool> GPUS =
+    private static final List<Gpu> GPUS =
             List.of(
-                    new Tool(
-                            "TELPHER_P2P_DISABLE", "GPUs: 1 to keep them from each other's memory"),
-                    new Tool(
-                            "TELPHER_P2P_LEVEL", "GPUs: the longest path between two, such as PXB"),
-                    new Tool(
+                    new Gpu(
+                            "TELPHER_P2P_DISABLE",
+                            "0",
+                            "GPUs: 1 to keep them from each other's memory"),
+                    new Gpu(
+                            "TELPHER_P2P_LEVEL",
+                            "",
+                            "GPUs: the longest path between two, such as PXB"),
+                    new Gpu(
                             "TELPHER_P2P_READ_ENABLE",
+                            "",
                             "GPUs: which of two copies that this process uses: 1 the"
                                     + " destination's, 0 the source's"),
-                    new Tool(
+                    new Gpu(
                             "TELPHER_P2P_DIRECT_DISABLE",
+                            "0",
                             "GPUs: 1 to export and import memory inside one process, too"),
-                    new Tool("TELPHER_P2P_PROBE", "GPUs: 0 to believe the driver without a trial"),
-                    new Tool("TELPHER_CUMEM_ENABLE", "GPUs: 0 for plain allocations"));
+                    new Gpu(
+                            "TELPHER_P2P_PROBE",
+                            "1",
+                            "GPUs: 0 to believe the driver without a trial"),
+                    new Gpu("TELPHER_CUMEM_ENABLE", "1", "GPUs: 0 for plain allocations"));
 
     private static final String OWN = "TELPHER_";
     private static final String NCCL = "NCCL_";
@@ -70,7 +84,7 @@ public final class Settings {
     public static List<Setting> devices(Map<String, String> environment) {
         Runtimes.check(environment);
         List<Setting> all = new ArrayList<>();
-        for (Tool gpu : GPUS) {
+        for (Gpu gpu : GPUS) {
             String nccl = NCCL + gpu.name().substring(OWN.length());
             String origin =
                     Stream.of(gpu.name(), nccl)
@@ -81,7 +95,7 @@ public final class Settings {
                     new Setting(
                             "",
                             gpu.name(),
-                            environment.getOrDefault(origin, "").strip(),
+                            environment.getOrDefault(origin, gpu.standard()).strip(),
                             origin.isEmpty() ? Setting.DEFAULT : origin,
                             gpu.meaning()));
         }

@@ -57,6 +57,7 @@ class ConfigCommandTest {
                 .anyMatch(l -> l.matches("- +=mlx5_0:1 +NCCL_IB_HCA +TELPHER_IB_HCA"))
                 .anyMatch(l -> l.matches("- +41 +TELPHER_IB_TC +TELPHER_IB_TC"))
                 .anyMatch(l -> l.matches("- +- +default +TELPHER_P2P_LEVEL"))
+                .anyMatch(l -> l.matches("- +1 +default +TELPHER_CUMEM_ENABLE"))
                 .anyMatch(l -> l.matches("- +17 +default +TELPHER_IB_TIMEOUT"))
                 .anyMatch(l -> l.matches("- +7 +default +TELPHER_IB_RETRY_CNT"));
         assertThat(errors.toString().lines())
