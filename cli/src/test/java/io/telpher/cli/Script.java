@@ -12,8 +12,8 @@ import java.util.concurrent.TimeUnit;
 
 /// A running script and what it prints. Its environment is the given one alone.
 final class Script {
-    private final Path output = Files.createTempFile("telpher-test-", ".out");
-    private final Path errors = Files.createTempFile("telpher-test-", ".err");
+    private final Path output = Files.createTempFile("script-", ".out");
+    private final Path errors = Files.createTempFile("script-", ".err");
     private final Process process;
 
     Script(List<String> command, Path folder, Map<String, String> environment) throws IOException {
