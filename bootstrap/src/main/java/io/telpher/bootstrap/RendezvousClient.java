@@ -21,6 +21,9 @@ final class RendezvousClient implements Rendezvous {
     /// How long one attempt may take before it is made again on a new connection.
     private static final Duration ATTEMPT = Duration.ofSeconds(3);
 
+    /// An answer that is older says nothing of why there is none now.
+    private static final Duration RECENT = Duration.ofSeconds(1);
+
     /// How long the follower waits for changes at a time.
     private static final int FOLLOW_MILLIS = 1000;
 
@@ -125,7 +128,11 @@ final class RendezvousClient implements Rendezvous {
             try {
                 answer = call(beat(me), deadline);
             } catch (TelpherException.TimedOut e) {
-                throw last == null ? e : refusedUntil(me, last, System.nanoTime() - heard);
+                long ago = System.nanoTime() - heard;
+                if (last == null || ago > RECENT.toNanos()) {
+                    throw e; // the server is silent now, whatever it said before
+                }
+                throw refusedUntil(me, last, ago);
             }
             heard = System.nanoTime();
             last = answer;

@@ -106,7 +106,12 @@ public final class RendezvousServer implements AutoCloseable {
     /// A server that goes on deaf would be worse than one that fails: whatever goes wrong with one
     /// client, or in one look, the others are served.
     private void failed(String what, Throwable cause) {
-        LOG.log(System.Logger.Level.ERROR, "the rendezvous on port " + port + ": " + what, cause);
+        if (LOG.isLoggable(System.Logger.Level.DEBUG)) { // silent otherwise, as the engine is
+            LOG.log(
+                    System.Logger.Level.ERROR,
+                    "the rendezvous on port " + port + ": " + what,
+                    cause);
+        }
         try {
             boolean over = closed.await(LOOK.toMillis(), TimeUnit.MILLISECONDS);
             assert over == (closed.getCount() == 0);
@@ -153,7 +158,7 @@ public final class RendezvousServer implements AutoCloseable {
         } catch (TelpherException e) {
             throw e;
         } catch (RuntimeException e) { // such as an answer that is too long for a notification
-            LOG.log(System.Logger.Level.ERROR, "a request could not be answered", e);
+            LOG.log(System.Logger.Level.DEBUG, "a request could not be answered", e);
             send(connection, new Answer.Refused(String.valueOf(e.getMessage())));
         }
     }

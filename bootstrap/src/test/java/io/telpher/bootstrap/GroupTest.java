@@ -9,6 +9,7 @@ import io.telpher.Endpoint;
 import io.telpher.EndpointOptions;
 import io.telpher.MemoryRegion;
 import io.telpher.TelpherException;
+import io.telpher.spi.Deadline;
 import java.lang.foreign.MemorySegment;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
@@ -68,13 +69,16 @@ class GroupTest {
         children.forEach(child -> assertThat(child.hear()).isEqualTo("ready"));
         Duration used = processorTime(children);
         Duration idle = Processors.idle();
+        long start = System.nanoTime();
         timeOf("join", children);
         timeOf("barrier all", children);
         used = processorTime(children).minus(used);
         idle = Processors.idle().minus(idle);
-        // How long it would have taken two processors without other work, at most: other than a
-        // time by the clock this holds whatever else the machine does.
+        Duration clock = Duration.ofNanos(System.nanoTime() - start);
+        // How long it would have taken two processors without other work, at most, where others
+        // make the clock's time longer.
         Duration alone = idle.plus(used.dividedBy(2));
+        alone = alone.compareTo(clock) < 0 ? alone : clock;
         System.out.printf(
                 "64 ranks in 4 processes, up: %d ms of processors, each idle for %d ms, so %d ms%n",
                 used.toMillis(), idle.toMillis(), alone.toMillis());
@@ -250,17 +254,15 @@ class GroupTest {
                                         .withSecret(Fixtures.secret())
                                         .withMaxNotification(1000)));
         URI uri = uri(server.port());
+        TcpStore store = opened(new TcpStore(uri, Fixtures.secret()));
         for (int rank = 0; rank < 20; rank++) {
-            int number = rank;
-            RendezvousOptions options = RendezvousOptions.of(uri, "large", Fixtures.secret());
-            Rendezvous client = opened(Rendezvous.open(options));
-            assertThatThrownBy(
-                            () -> client.join(number, 21, Fixtures.address(), Duration.ofMillis(9)))
-                    .isInstanceOf(TelpherException.TimedOut.class);
+            Request announce =
+                    new Request.Announce("large", rank, 21, 100 + rank, 0, 600_000, new byte[100]);
+            assertThat(store.call(announce, Deadline.in(SOON))).isInstanceOf(Answer.Ok.class);
         }
         Rendezvous last =
                 opened(Rendezvous.open(RendezvousOptions.of(uri, "large", Fixtures.secret())));
-        assertThatThrownBy(() -> last.join(20, 21, Fixtures.address(), Duration.ofMillis(500)))
+        assertThatThrownBy(() -> last.join(20, 21, Fixtures.address(), Duration.ofSeconds(3)))
                 .isInstanceOf(TelpherException.TimedOut.class)
                 .hasMessageContaining("is above the limit of 1000");
         assertThat(group(opened(Endpoint.open()), uri, 0, 1).members()).hasSize(1);

@@ -153,13 +153,15 @@ abstract class RendezvousContract {
     @Test
     void whoseDeadlineIsTooShortForALeaseHearsOfTheLease() {
         EndpointAddress address = address();
-        RendezvousOptions options = RendezvousOptions.of(server(), job, secret());
+        RendezvousOptions options =
+                RendezvousOptions.of(server(), job, secret()).withLease(Duration.ofSeconds(60));
         client(options).join(0, 1, address, SOON);
-        assertThatThrownBy(() -> client(options).join(0, 1, address(), SHORT))
+        Duration soon = Duration.ofSeconds(3);
+        assertThatThrownBy(() -> client(options).join(0, 1, address(), soon))
                 .isInstanceOf(TelpherException.TimedOut.class)
                 .hasMessageContaining("is still held by endpoint %016x", address.incarnation())
                 .hasMessageContaining("join with a longer deadline");
-        assertThatThrownBy(() -> client(options).join(1, 2, address(), SHORT))
+        assertThatThrownBy(() -> client(options).join(1, 2, address(), soon))
                 .isInstanceOf(RendezvousException.WorldDiffers.class);
     }
 

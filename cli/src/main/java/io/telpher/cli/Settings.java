@@ -11,6 +11,9 @@ import java.util.stream.Stream;
 
 /// The environment variables beside the options of an endpoint, which [Setting] knows.
 public final class Settings {
+    private static final String OWN = "TELPHER_";
+    private static final String PROBE = OWN + "P2P_PROBE";
+
     /// A variable.
     ///
     /// @param name its name
@@ -68,13 +71,9 @@ public final class Settings {
                             "TELPHER_P2P_DIRECT_DISABLE",
                             "0",
                             "GPUs: 1 to export and import memory inside one process, too"),
-                    new Gpu(
-                            "TELPHER_P2P_PROBE",
-                            "1",
-                            "GPUs: 0 to believe the driver without a trial"),
+                    new Gpu(PROBE, "1", "GPUs: 0 to believe the driver without a trial"),
                     new Gpu("TELPHER_CUMEM_ENABLE", "1", "GPUs: 0 for plain allocations"));
 
-    private static final String OWN = "TELPHER_";
     private static final String NCCL = "NCCL_";
 
     private Settings() {}
@@ -85,7 +84,9 @@ public final class Settings {
         Runtimes.check(environment);
         List<Setting> all = new ArrayList<>();
         for (Gpu gpu : GPUS) {
-            String nccl = NCCL + gpu.name().substring(OWN.length());
+            // NCCL has no trial, so nothing reads a variable for it.
+            String nccl =
+                    gpu.name().equals(PROBE) ? PROBE : NCCL + gpu.name().substring(OWN.length());
             String origin =
                     Stream.of(gpu.name(), nccl)
                             .filter(name -> !environment.getOrDefault(name, "").isBlank())

@@ -47,6 +47,7 @@ public final class FakeGpus {
         return List.of(
                 "-Dtelpher.cuda.library=" + folder.resolve(CUDA),
                 "-Dtelpher.nvml.library=" + folder.resolve(NVML),
+                "-Dtelpher.nvrtc.library=" + folder.resolve("none"),
                 "-Dtelpher.cuda.probe=0");
     }
 }

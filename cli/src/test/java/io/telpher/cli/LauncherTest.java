@@ -228,12 +228,20 @@ class LauncherTest {
         serveJdk("99.0.1");
         Path cache = Files.createDirectories(home.resolve(".cache/telpher"));
         Process holder =
-                new ProcessBuilder("flock", "--no-fork", cache.toString(), "sleep", "100").start();
+                new ProcessBuilder(
+                                "flock",
+                                cache.toString(),
+                                "sh",
+                                "-c",
+                                "echo locked; exec sleep 100")
+                        .start();
         try {
+            assertThat(holder.inputReader().readLine()).isEqualTo("locked");
             assertThat(run("jdk").status()).isZero();
             assertThat(holder.isAlive()).as("it has not waited for it").isTrue();
         } finally {
-            holder.destroyForcibly().waitFor();
+            holder.descendants().forEach(ProcessHandle::destroyForcibly);
+            holder.waitFor();
         }
     }
 

@@ -415,7 +415,11 @@ public final class BenchCommand implements Callable<Integer> {
             measure(options, table, report);
         } catch (RuntimeException e) {
             if (report != null) {
-                report.write(e.getMessage());
+                try {
+                    report.write(e.getMessage() == null ? e.toString() : e.getMessage());
+                } catch (RuntimeException second) {
+                    e.addSuppressed(second);
+                }
             }
             throw e;
         }

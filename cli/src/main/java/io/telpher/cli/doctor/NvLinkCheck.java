@@ -4,11 +4,17 @@ import io.telpher.internal.ffi.cuda.NvmlDevices;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /// NVLinks: whether they are up and without errors, and whether those of NVSwitches are set up.
 final class NvLinkCheck implements Check {
     private static final String CHANNELS = "/dev/nvidia-caps-imex-channels";
+
+    /// Boards that are soldered to each other, by NVML's names: "A100-SXM4-80GB", "H100 80GB HBM3",
+    /// "H200"; cards are "H100 PCIe" and "H200 NVL".
+    private static final Pattern SOCKETED =
+            Pattern.compile("SXM|\\b(?:G?H|G?B)[1-9]00\\b(?!.*(?:PCIe|NVL))");
 
     @Override
     public String name() {
@@ -48,7 +54,7 @@ final class NvLinkCheck implements Check {
     /// Without a bridge the links of a PCIe card are all down, and a GPU that is divided has none.
     private static boolean shouldBeLinked(Host host, List<GpuState> gpus, GpuState gpu) {
         return !gpu.mig()
-                && (gpu.name().contains("SXM")
+                && (SOCKETED.matcher(gpu.name()).find()
                         || gpus.stream().anyMatch(other -> other.linksUp() > 0)
                         || Pci.all(host).stream().anyMatch(Pci::isNvSwitch));
     }

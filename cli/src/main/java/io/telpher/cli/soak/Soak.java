@@ -127,7 +127,7 @@ final class Soak {
         losses.judge();
         if (now >= nextSample && finishSince == 0) {
             nextSample = now + SECOND;
-            verdict.sample(seconds(now), ranks);
+            verdict.sample(secondsGoing(now), ranks);
         }
         if (finishSince != 0) {
             finishing(now);
@@ -151,7 +151,7 @@ final class Soak {
                 throw new SoakFailure(grows);
             }
         }
-        if (going != 0 && (now - going) / (double) SECOND >= options.seconds()) {
+        if (secondsGoing(now) >= options.seconds()) {
             finishSince = now;
             log("finishes");
         }
@@ -159,6 +159,10 @@ final class Soak {
 
     private double seconds(long now) {
         return (now - start) / (double) SECOND;
+    }
+
+    private double secondsGoing(long now) {
+        return going == 0 ? 0 : (now - going) / (double) SECOND;
     }
 
     private long pauseOfLines() {

@@ -46,6 +46,8 @@ final class Verdict {
     }
 
     /// Looks at the ranks' processes.
+    ///
+    /// @param seconds since all of them work
     void sample(double seconds, RankChild[] ranks) throws IOException {
         int open = 0;
         int memory = 0;

@@ -241,7 +241,10 @@ class GpuChecksTest extends WrittenHost {
         show(unlinked("NVIDIA A100-SXM4-80GB", true));
         assertThat(wrong(examine(new NvLinkCheck()))).as("divided").isEmpty();
 
-        GpuState card = unlinked("NVIDIA H100 80GB HBM3", false);
+        show(unlinked("NVIDIA H200", false));
+        assertThat(onlyWrong(new NvLinkCheck()).summary()).contains("all 2 NVLinks are down");
+
+        GpuState card = unlinked("NVIDIA H100 PCIe", false);
         show(card);
         assertThat(wrong(examine(new NvLinkCheck()))).as("a card without a bridge").isEmpty();
         GpuState linked = gpu(16, 128L << 30, List.of(), Map.of(), null);

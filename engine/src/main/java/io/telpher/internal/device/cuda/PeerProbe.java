@@ -101,27 +101,35 @@ final class PeerProbe {
         try (DirectoryStream<Path> files =
                 Files.newDirectoryStream(folder, current() + "-*" + SUFFIX)) {
             for (Path file : files) {
-                String name = file.getFileName().toString();
-                String pair = name.substring(0, name.length() - SUFFIX.length());
-                String text = Files.readString(file).strip();
-                if (pair.length() == current().length() + PAIR && !text.isEmpty()) {
-                    kept.add(
-                            new GpuRuntime.KeptTrial(
-                                    UUID.fromString(
-                                            pair.substring(
-                                                    pair.length() - PAIR + 1,
-                                                    pair.length() - PAIR / 2)),
-                                    UUID.fromString(pair.substring(pair.length() - PAIR / 2 + 1)),
-                                    file,
-                                    text.equals(GOOD),
-                                    text));
-                }
+                addKept(kept, file);
             }
         } catch (IOException | RuntimeException e) {
-            // No such folder, or no file of ours: nothing that others would find.
-            Log.debug("trials of devices are not listed", e);
+            Log.debug("trials of devices are not listed", e); // such as for want of the folder
         }
         return kept;
+    }
+
+    /// One that is none of ours, or is being removed, hides no other.
+    private static void addKept(List<GpuRuntime.KeptTrial> kept, Path file) {
+        try {
+            String name = file.getFileName().toString();
+            String pair = name.substring(0, name.length() - SUFFIX.length());
+            String text = Files.readString(file).strip();
+            if (pair.length() == current().length() + PAIR && !text.isEmpty()) {
+                kept.add(
+                        new GpuRuntime.KeptTrial(
+                                UUID.fromString(
+                                        pair.substring(
+                                                pair.length() - PAIR + 1,
+                                                pair.length() - PAIR / 2)),
+                                UUID.fromString(pair.substring(pair.length() - PAIR / 2 + 1)),
+                                file,
+                                text.equals(GOOD),
+                                text));
+            }
+        } catch (IOException | RuntimeException e) {
+            Log.debug("no trial of devices can be read from " + file, e);
+        }
     }
 
     private static String driver() {

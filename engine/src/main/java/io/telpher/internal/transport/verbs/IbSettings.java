@@ -73,8 +73,18 @@ record IbSettings(
         return List.copyOf(in.read);
     }
 
+    /// @return the variable that says to do without RDMA, whatever the others say, or null
+    /// @throws IllegalArgumentException as [#of]
+    static @Nullable String disabledBy(Function<String, @Nullable String> environment) {
+        return disabledBy(new Reader(environment));
+    }
+
+    private static @Nullable String disabledBy(Reader in) {
+        return in.number("DISABLE", "1 to do without", 0, 1, 0) == 1 ? in.name("DISABLE") : null;
+    }
+
     private static IbSettings of(Reader in, Duration liveness) {
-        boolean disabled = in.number("DISABLE", "1 to do without", 0, 1, 0) == 1;
+        String disabled = disabledBy(in);
         String hca =
                 in.text(
                         "HCA",
@@ -85,7 +95,7 @@ record IbSettings(
         boolean exact = rest.startsWith("=");
         rest = exact ? rest.substring(1) : rest;
         return new IbSettings(
-                disabled ? in.name("DISABLE") : null,
+                disabled,
                 rest.isEmpty() ? List.of() : List.of(rest.split("\\s*,\\s*")),
                 exact,
                 exclude,

@@ -89,7 +89,11 @@ public final class VerbsTransport implements Transport {
     public Availability probe() {
         String variable;
         try {
-            variable = IbSettings.of(environment).disabled();
+            variable = IbSettings.disabledBy(environment);
+            if (variable == null) {
+                IbSettings checked = IbSettings.of(environment);
+                assert checked.disabled() == null;
+            }
         } catch (IllegalArgumentException e) {
             Availability there = provider.availability();
             if (there instanceof Availability.Missing) {
