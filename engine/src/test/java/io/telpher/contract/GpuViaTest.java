@@ -418,8 +418,7 @@ class GpuViaTest extends OnFakeGpu {
     @ParameterizedTest
     @CsvSource({
         "'0-3,1-3,0-2', , 'path cuda-via-gpu: the driver has no peer access'",
-        "0-3, NVL, 'path cuda-via-gpu: TELPHER_P2P_LEVEL=NVL, and the path through GPU'",
-        "0-3, NEAR, 'TELPHER_P2P_LEVEL=NEAR: LOC, NVL, PIX'"
+        "0-3, NVL, 'path cuda-via-gpu: TELPHER_P2P_LEVEL=NVL, and the path through GPU'"
     })
     void whereNoneCarriesThemBytesGoByFrames(String refused, String level, String reason) {
         Map<String, String> variables = new HashMap<>();
