@@ -15,6 +15,7 @@ import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import io.telpher.TransferState;
+import io.telpher.internal.device.CopyQueue;
 import io.telpher.internal.ffi.cuda.FakeGpu;
 import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
@@ -195,6 +196,28 @@ class GpuListTest extends OnFakeGpu {
         couple.there().check("gpu", 0, PIECES * PIECE, 1);
         checkOld(PIECES * PIECE);
         assertThat(FakeGpu.launches() - launches).isBetween(3L, 5L);
+    }
+
+    /// Between one part and the next the GPU would have nothing to do.
+    @Test
+    void theGpuHasTheRestOfALargeTransferBeforeItsFirstPartHasEnded() {
+        long size = CopyQueue.LARGEST + 16 * SIZE;
+        couple.here().add("large", Kind.TELPHER, size);
+        couple.there().run(self -> self.add("large", Kind.TELPHER, size));
+        MemorySlice here = couple.here().slice("large", 0, size);
+        Transfer write =
+                connection.prepareWrite(here, target(couple, "large"), TransferOptions.DEFAULTS);
+        write.post();
+        Outcome.of(write).assertDone(size); // opens the window
+        couple.here().fill("large", 0, size, 3);
+        long copies = FakeGpu.copies();
+        FakeGpu.setDelay(100_000);
+        write.post();
+        assertThat(FakeGpu.copies() - copies).as("by copy engines").isEqualTo(2);
+        Outcome.of(write).assertDone(size);
+        couple.there().check("large", 0, size, 3);
+        couple.there().tell(self -> self.closeRegion("large"));
+        couple.here().closeRegion("large");
     }
 
     @Test

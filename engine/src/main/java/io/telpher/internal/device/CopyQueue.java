@@ -16,7 +16,7 @@ import org.jspecify.annotations.Nullable;
 /// ```
 ///
 /// What is launched cannot be taken back: whoever wants to be able to stop adds no more than a
-/// part of a large transfer at a time ([#LARGEST]).
+/// part of a large transfer at a time.
 public interface CopyQueue {
     /// Most bytes of one job: a few milliseconds over NVLink, well below 100 ms over PCIe.
     long LARGEST = 256L << 20;
