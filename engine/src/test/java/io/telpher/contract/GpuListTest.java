@@ -19,6 +19,7 @@ import io.telpher.internal.device.CopyQueue;
 import io.telpher.internal.ffi.cuda.FakeGpu;
 import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -198,24 +199,25 @@ class GpuListTest extends OnFakeGpu {
         assertThat(FakeGpu.launches() - launches).isBetween(3L, 5L);
     }
 
-    /// Between one part and the next the GPU would have nothing to do.
+    /// The same bytes again and again, until they are more than one job takes.
     @Test
-    void theGpuHasTheRestOfALargeTransferBeforeItsFirstPartHasEnded() {
-        long size = CopyQueue.LARGEST + 16 * SIZE;
-        couple.here().add("large", Kind.TELPHER, size);
-        couple.there().run(self -> self.add("large", Kind.TELPHER, size));
-        MemorySlice here = couple.here().slice("large", 0, size);
-        Transfer write =
-                connection.prepareWrite(here, target(couple, "large"), TransferOptions.DEFAULTS);
-        write.post();
-        Outcome.of(write).assertDone(size); // opens the window
-        couple.here().fill("large", 0, size, 3);
+    void whatIsMoreThanOneJobGoesOnInAnother() {
+        int count = (int) (CopyQueue.LARGEST / (16 * SIZE)) + 1;
+        int piece = 16 * SIZE;
+        couple.here().add("large", Kind.TELPHER, piece);
+        couple.there().run(self -> self.add("large", Kind.TELPHER, piece));
+        couple.here().fill("large", 0, piece, 3);
+        MemorySlice here = couple.here().slice("large", 0, piece);
+        RemoteMemory there = target(couple, "large");
         long copies = FakeGpu.copies();
-        FakeGpu.setDelay(100_000);
-        write.post();
-        assertThat(FakeGpu.copies() - copies).as("by copy engines").isEqualTo(2);
-        Outcome.of(write).assertDone(size);
-        couple.there().check("large", 0, size, 3);
+        Transfer write =
+                connection.write(
+                        MemorySlices.of(Collections.nCopies(count, here)),
+                        RemoteSlices.of(Collections.nCopies(count, there)),
+                        TransferOptions.DEFAULTS);
+        Outcome.of(write).assertDone((long) count * piece);
+        assertThat(FakeGpu.copies() - copies).as("by copy engines").isEqualTo(count);
+        couple.there().check("large", 0, piece, 3);
         couple.there().tell(self -> self.closeRegion("large"));
         couple.here().closeRegion("large");
     }

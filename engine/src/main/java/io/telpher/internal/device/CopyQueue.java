@@ -16,10 +16,13 @@ import org.jspecify.annotations.Nullable;
 /// ```
 ///
 /// What is launched cannot be taken back: whoever wants to be able to stop adds no more than a
-/// part of a large transfer at a time.
+/// part of a large transfer at a time ([#LARGEST]).
 public interface CopyQueue {
-    /// Most bytes of one job: a few milliseconds over NVLink, well below 100 ms over PCIe.
-    long LARGEST = 256L << 20;
+    /// Most bytes of one job: 3 ms over NVLink, 45 over PCIe 4. Between one part of a transfer and
+    /// the next nothing is copied for as long as an end takes to be seen and a copy to begin, and
+    /// an engine begins each copy anew: 1 GiB between two H200 in parts of 256 MiB took 1.2 % more
+    /// than in one, even with all of them launched at once.
+    long LARGEST = 1L << 30;
 
     /// Where bytes travel, which decides what makes the copy.
     enum Way {

@@ -26,11 +26,6 @@ final class DeviceCopies {
     /// ones, many enough that launches do not count.
     private static final int STEP = 2000;
 
-    /// Most bytes of an operation that are launched without a look at what has ended, in steps of
-    /// at most [CopyQueue#LARGEST]: between one part and the next nothing is copied for as long as
-    /// an end takes to be seen and a copy to begin, some 20 us. 3 ms over NVLink, 45 over PCIe 4.
-    private static final long AHEAD = 4 * CopyQueue.LARGEST;
-
     private final ConnectionCore connection;
     private final Direct windows;
 
@@ -225,10 +220,10 @@ final class DeviceCopies {
         boolean together = op.together;
         op.together = false;
         job.begin();
-        long most = Math.min(AHEAD, op.length - op.copied);
+        long most = Math.min(CopyQueue.LARGEST, op.length - op.copied);
         boolean launched = false;
         try {
-            int result = step(op, job, by, Math.min(CopyQueue.LARGEST, most), together);
+            int result = step(op, job, by, most, together);
             if (result != LAUNCHED) {
                 return result;
             }
@@ -243,8 +238,7 @@ final class DeviceCopies {
             // before it have ended.
             int result = LAUNCHED;
             while (result == LAUNCHED && job.bytes < most && job.goesWell() && op.goOn()) {
-                long next = Math.min(CopyQueue.LARGEST, most - job.bytes);
-                result = step(op, job, by, next, together);
+                result = step(op, job, by, most - job.bytes, together);
             }
         } catch (Throwable e) {
             Failures.letThrough(e);
