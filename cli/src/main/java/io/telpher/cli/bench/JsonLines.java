@@ -78,14 +78,17 @@ final class JsonLines implements AutoCloseable {
         write(fields);
     }
 
-    /// Writes what another program reached.
+    /// Writes what another program reached. What its test does may be another operation than ours,
+    /// beside which it was measured: the line of the comparison names both.
+    ///
+    /// @param test ours; size, pieces and depth are the same
     void peer(PeerResult peer, Case test, int round) {
         Map<String, Object> fields = head(peer.system(), peer.version(), peer.client());
         fields.put("device", peer.memory().contains("cuda") ? Gpus.kind() : "cpu");
         fields.put("transport", peer.transport());
         fields.put("path", peer.path());
         fields.put("memory", peer.memory());
-        fields.put("op", test.op().word());
+        fields.put("op", peer.op());
         fields.put("tool", peer.tool());
         fields.put("settings", peer.settings());
         tail(fields, test, 0, round, peer.iterations());

@@ -107,6 +107,11 @@ final class PerftestPeer implements Peer {
         };
     }
 
+    /// @return our word for what one of its programs does
+    static String opOf(String tool) {
+        return tool.split("_", 3)[1]; // ib_write_bw
+    }
+
     private PeerResult measure(String tool, Case test, double seconds) {
         String key = tool + " " + test.bytes();
         double each =
@@ -122,7 +127,7 @@ final class PerftestPeer implements Peer {
                 "verbs",
                 name(ends.client) + " to " + name(ends.server),
                 "own",
-                test.op().word(),
+                opOf(tool),
                 "-n %d%s, %s"
                         .formatted(
                                 count,

@@ -90,7 +90,7 @@ class OutputTest {
                         0);
         try (JsonLines lines = new JsonLines(file, null)) {
             lines.row(ROW, 2, "pinned to cores 0,1");
-            lines.peer(peer, ROW.test(), 2);
+            lines.peer(peer, new Case(Op.READ, 8, 1, 1), 2);
             lines.metric("sum of rails", 1.5, "GB/s", null);
             lines.ratio("ucx", "best", "write", STAGE, ROW.test(), "us_p50", new Spread(2, 1, 3));
         }

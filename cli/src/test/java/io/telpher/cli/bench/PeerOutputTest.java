@@ -82,6 +82,8 @@ class PeerOutputTest {
         assertThat(PerftestPeer.tool(new Case(Op.WRITE, 65_536, 1, 16))).isEqualTo("ib_write_bw");
         assertThat(PerftestPeer.tool(new Case(Op.COUNTER, 8, 1, 1))).isEqualTo("ib_write_lat");
         assertThat(PerftestPeer.tool(new Case(Op.WRITE, 8, 2, 1))).isNull();
+        assertThat(PerftestPeer.opOf("ib_write_lat")).isEqualTo("write");
+        assertThat(PerftestPeer.opOf("ib_send_bw")).isEqualTo("send");
     }
 
     private static NicPort port(String name, State state, String address) {

@@ -199,6 +199,39 @@ class ReportChartsTest {
         assertNoComplaint();
     }
 
+    /// Whatever the peers call what they do.
+    @Test
+    void peersStandBesideTheOperationThatTheyAreComparedWith() throws Exception {
+        Stage stage = Stages.plain("tcp", 8, Stage.Waiting.POLL);
+        Report report = new Report(temp.resolve("written.html"), "");
+        try (JsonLines lines = new JsonLines(null, report)) {
+            for (String of : List.of("notify tag_lat send", "write ucp_put_lat write")) {
+                String[] words = of.split(" ");
+                Case test = new Case(Op.parse(words[0]), 8, 1, 1);
+                lines.row(new Row(stage, test, 9, 1, 2, 2, 2, 2, 1, 0, null, 1, 1), 1, "");
+                lines.peer(
+                        new PeerResult(
+                                "ucx", "1", "c", words[1], "tcp", "tcp", "own", words[2], "", 9, 1,
+                                3, 3, 1, 0),
+                        test,
+                        1);
+                lines.ratio("ucx", words[1], words[2], stage, test, "us_p50", new Spread(1, 1, 1));
+            }
+        }
+        report.write(null);
+        open(Files.readString(temp.resolve("written.html")));
+        assertThat(legend(1)).extracting(ReportChartsTest::label).contains("ucx tag_lat");
+        assertThat(legend(1)).hasSize(3);
+        choose("write");
+        assertThat(legend(1)).extracting(ReportChartsTest::label).contains("ucx ucp_put_lat");
+        assertThat(legend(1)).hasSize(3);
+        assertNoComplaint();
+    }
+
+    private static String label(String entry) {
+        return entry.substring(0, entry.lastIndexOf(": "));
+    }
+
     @Test
     void theSwitchesChangeWhatIsShown() throws Exception {
         open(report(rows()));
@@ -242,7 +275,7 @@ class ReportChartsTest {
         assertThat(seen("h2")).containsExactly("path " + HOSTILE);
         assertThat(seen("fieldset label")).contains(" " + HOSTILE);
         pointAt(0);
-        assertThat(legend(1).stream().map(entry -> entry.substring(0, entry.lastIndexOf(": "))))
+        assertThat(legend(1).stream().map(ReportChartsTest::label))
                 .containsExactly("size", "Telpher", HOSTILE + " " + HOSTILE);
         assertThat(seen("img")).isEmpty();
         assertThat(browser.evaluate("typeof window.evil")).isEqualTo("undefined");

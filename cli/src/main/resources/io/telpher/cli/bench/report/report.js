@@ -33,11 +33,20 @@
     return element;
   };
 
+  // Whether a peer's row belongs beside an operation of ours, which may be another one than the
+  // peer's: the ratios tell. A run that ended early has none; then the operations' names have to do.
+  const ratios = lines.filter((line) => line.ratio);
+  const beside = (row, transport, op) => row.transport === transport && (ratios.length === 0
+    ? row.op === op
+    : ratios.some((line) => line.ratio === "telpher/" + row.system && line.tool === row.tool
+      && line.peer_op === row.op && line.op === op && line.transport === transport));
+
   // What a chart of a path shows: ours over this path, the peers' over its transport.
   const systems = (path, op) => {
     const transport = own.find((row) => row.path === path).transport;
-    const all = rows.filter((row) => row.op === op
-      && (row.system === "telpher" ? row.path === path : row.transport === transport));
+    const all = rows.filter((row) => (row.system === "telpher"
+      ? row.op === op && row.path === path
+      : beside(row, transport, op)));
     const groups = new Map();
     for (const row of all) {
       const label = row.system === "telpher" ? "Telpher" : row.system + " " + row.tool;
