@@ -234,8 +234,7 @@ final class FigureRound {
                 "memcpy" + test.bytes(),
                 () -> {
                     show("memcpy of " + Sizes.format(test.bytes()));
-                    PeerResult result =
-                            quiet.measure(() -> memcpy.measure(test.bytes(), seconds()));
+                    PeerResult result = quiet.measure(() -> memcpy.measure(test, seconds()));
                     json.peer(result, test, number);
                     return List.of(result);
                 });

@@ -4,16 +4,27 @@ import io.telpher.cli.Content;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.List;
+import java.util.function.LongSupplier;
+import org.HdrHistogram.Histogram;
+import org.jspecify.annotations.Nullable;
 
 /// A copy within one process, of the same size between the same two buffers again and again: the
 /// limit of every path that copies once.
 final class MemcpyPeer implements Peer {
-    private static final long MASK = 63;
+    private static final long SMALL = 64 << 10;
+    private static final int UNTIMED_SMALL = 64;
 
     private final MeasuringThread thread = new MeasuringThread("telpher-memcpy");
+    private final LongSupplier clock;
 
     /// @param cores the first is used; none where nothing is pinned
     MemcpyPeer(List<Integer> cores) {
+        this(cores, System::nanoTime);
+    }
+
+    /// @param clock of nanoseconds
+    MemcpyPeer(List<Integer> cores, LongSupplier clock) {
+        this.clock = clock;
         if (!cores.isEmpty()) {
             String unused = thread.pin(cores.getFirst()); // the ranks have said why not
         }
@@ -28,25 +39,32 @@ final class MemcpyPeer implements Peer {
     public List<PeerResult> measure(Stage stage, Case test, double seconds) {
         boolean matches =
                 stage.transport().equals("shm") && test.op().oneSided() && test.pieces() == 1;
-        return matches ? List.of(measure(test.bytes(), seconds)) : List.of();
+        return matches ? List.of(measure(test, seconds)) : List.of();
     }
 
     /// Copies for a while.
-    PeerResult measure(long bytes, double seconds) {
-        return thread.call(() -> copied(bytes, seconds));
+    ///
+    /// @param test size, and whether single copies are timed, as at depth 1
+    PeerResult measure(Case test, double seconds) {
+        return thread.call(() -> copied(test.bytes(), seconds, test.depth() == 1));
     }
 
-    private PeerResult copied(long bytes, double seconds) {
+    private PeerResult copied(long bytes, double seconds, boolean timed) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment from = arena.allocate(bytes, 4096);
             MemorySegment to = arena.allocate(bytes, 4096);
             Content.fill(from, 0, bytes, 1, 0);
             to.fill((byte) 1);
-            copy(from, to, bytes, seconds / 10);
+            int untimed = bytes < SMALL ? UNTIMED_SMALL : 1;
+            long start = clock.getAsLong();
+            long count = copy(from, to, bytes, seconds / 10, untimed, null);
+            double nanos = (double) (clock.getAsLong() - start) / count;
+            int group = timed ? RowMeter.group(nanos) : untimed;
+            Histogram times = timed ? PhaseResult.histogram() : null;
             long cpu = CpuClock.nanos();
-            long start = System.nanoTime();
-            long count = copy(from, to, bytes, seconds);
-            double nanos = System.nanoTime() - start;
+            start = clock.getAsLong();
+            count = copy(from, to, bytes, seconds, group, times);
+            nanos = clock.getAsLong() - start;
             double moved = (double) count * bytes;
             return new PeerResult(
                     system(),
@@ -57,24 +75,40 @@ final class MemcpyPeer implements Peer {
                     "memcpy",
                     "own",
                     "write",
-                    "one process, one thread",
+                    "one process, one thread"
+                            + (timed && group > 1 ? ", p50 over groups of " + group : ""),
                     count,
                     moved / nanos,
-                    nanos / count / 1e3,
+                    times == null ? Double.NaN : times.getValueAtPercentile(50) / 1e6,
                     Double.NaN,
                     (CpuClock.nanos() - cpu) / moved,
                     0);
         }
     }
 
-    private static long copy(MemorySegment from, MemorySegment to, long bytes, double seconds) {
-        long end = System.nanoTime() + (long) (seconds * 1e9);
-        long mask = bytes < 64 << 10 ? MASK : 0;
+    /// @param group copies between two looks at the clock
+    /// @param times gets picoseconds per copy of each group, or null
+    private long copy(
+            MemorySegment from,
+            MemorySegment to,
+            long bytes,
+            double seconds,
+            int group,
+            @Nullable Histogram times) {
+        long before = clock.getAsLong();
+        long end = before + (long) (seconds * 1e9);
         long count = 0;
         do {
-            MemorySegment.copy(from, 0, to, 0, bytes);
-            count++;
-        } while ((count & mask) != 0 || System.nanoTime() - end < 0);
+            for (int i = 0; i < group; i++) {
+                MemorySegment.copy(from, 0, to, 0, bytes);
+            }
+            count += group;
+            long now = clock.getAsLong();
+            if (times != null) {
+                times.recordValue((now - before) * 1000 / group);
+            }
+            before = now;
+        } while (before - end < 0);
         return count;
     }
 

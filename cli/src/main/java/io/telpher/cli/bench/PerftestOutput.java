@@ -8,10 +8,8 @@ import java.util.List;
 ///
 /// @param iterations operations
 /// @param percentile the percentile that was asked for, in microseconds
-/// @param overallLatency mean, in microseconds
 /// @param overallBandwidth in MiB a second (the tool prints it as MB)
-record PerftestOutput(
-        long iterations, double percentile, double overallLatency, double overallBandwidth) {
+record PerftestOutput(long iterations, double percentile, double overallBandwidth) {
     /// @throws IllegalArgumentException when there is no such pair of lines
     static PerftestOutput parse(String text) {
         List<String> lines = text.lines().map(String::strip).filter(l -> !l.isEmpty()).toList();
@@ -35,7 +33,6 @@ record PerftestOutput(
         return new PerftestOutput(
                 (long) cell(columns, cells, "iterations"),
                 cell(columns, cells, "percentile_lat"),
-                cell(columns, cells, "overall_lat"),
                 cell(columns, cells, "overall_bw"));
     }
 

@@ -87,7 +87,6 @@ final class RowMeter {
                 crew.run(
                         phase(test, Phase.Shape.STREAM, Phase.Place.APART, apart, 0, 1, 0, apart)));
         double nanos = calibrate(test, shape, Math.min(seconds / 8, 0.02));
-        boolean quick = nanos < SUB_MICROSECOND;
         if (shape == Phase.Shape.STREAM) {
             double part = seconds * random.nextDouble(0.3, 0.7);
             int mask = nanos < TIMED_EACH ? STREAM_MASK : 0;
@@ -97,7 +96,7 @@ final class RowMeter {
             tally.tails.add(tally.medians);
         } else {
             double part = seconds * random.nextDouble(0.4, 0.6);
-            int group = quick ? Math.clamp((int) (2_000 / nanos), 10, 100) : 1;
+            int group = group(nanos);
             tally.group = group;
             tally.add(crew.run(segment(test, shape, nanos, part, group, 0)), tally.medians);
             tally.add(crew.run(segment(test, shape, nanos, seconds - part, 1, 0)), tally.tails);
@@ -107,6 +106,12 @@ final class RowMeter {
             }
         }
         return tally.row();
+    }
+
+    /// @return how many operations are timed together for the median, since one of them is too
+    ///     short for the clock
+    static int group(double nanos) {
+        return nanos < SUB_MICROSECOND ? Math.clamp((int) (2_000 / nanos), 10, 100) : 1;
     }
 
     /// A ping-pong needs one initiator and one target.

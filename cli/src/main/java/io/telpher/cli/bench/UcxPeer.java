@@ -35,7 +35,8 @@ final class UcxPeer implements Peer {
     private final List<String> remarks = new ArrayList<>();
     private boolean withoutGpus;
 
-    private UcxPeer(String program, List<Integer> cores) {
+    /// @param program its `ucx_perftest`
+    UcxPeer(String program, List<Integer> cores) {
         this.program = program;
         this.cores = cores;
         this.version = version();
@@ -134,7 +135,7 @@ final class UcxPeer implements Peer {
     /// @param test size and depth
     /// @param seconds how long it should run
     PeerResult measure(String tool, String layers, Case test, double seconds) {
-        boolean latency = tool.endsWith("_lat");
+        boolean pingPong = tool.endsWith("_lat");
         String key = tool + " " + layers + " " + test.bytes();
         double each = guess(layers, test.bytes());
         if (!secondsPerOperation.containsKey(key)) {
@@ -142,15 +143,18 @@ final class UcxPeer implements Peer {
             note(key, run(tool, layers, test, few, 50).output, test);
         }
         each = secondsPerOperation.getOrDefault(key, each);
-        long count = Math.max(10, (long) (seconds / (latency ? 2 : 1) / each));
+        long count = Math.max(10, (long) (seconds / (pingPong ? 2 : 1) / each));
         Run median = run(tool, layers, test, count, 50);
         PerftestOutput output = median.output;
         note(key, output, test);
+        double p50 = Double.NaN;
         double p99 = Double.NaN;
-        if (latency) {
+        // With several in flight its percentiles are of the time from one's end to the next one's.
+        if (test.depth() == 1) {
+            p50 = output.percentile();
             p99 = run(tool, layers, test, count, 99).output.percentile();
         }
-        double moved = output.iterations() * (latency ? 2.0 : 1.0) * test.bytes() / 1e9;
+        double moved = output.iterations() * (pingPong ? 2.0 : 1.0) * test.bytes() / 1e9;
         double base =
                 startUpCpu.computeIfAbsent(
                         layers,
@@ -165,10 +169,10 @@ final class UcxPeer implements Peer {
                 "own",
                 opOf(tool),
                 "UCX_TLS=%s%s, %s"
-                        .formatted(layers, latency ? "" : " -O " + test.depth(), where(cores)),
+                        .formatted(layers, pingPong ? "" : " -O " + test.depth(), where(cores)),
                 output.iterations(),
                 output.gbps(),
-                latency ? output.percentile() : output.overallLatency(),
+                p50,
                 p99,
                 Math.max(0, median.cpuSeconds - base) / moved,
                 0);

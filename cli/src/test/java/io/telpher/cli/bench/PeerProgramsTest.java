@@ -29,7 +29,7 @@ class PeerProgramsTest {
             """
             import getopt, os, socket, sys
             MIBPS = {"ucp_put_bw": 4000, "tag_bw": 1000, "ucp_am_bw": 2000}
-            USEC = {"ucp_put_lat": 5, "tag_lat": 2, "ucp_am_lat": 3}
+            USEC = {"ucp_put_lat": 5, "tag_lat": 2, "ucp_am_lat": 3, "ucp_get": 7}
             variables = [n + "=" + os.environ[n] for n in ("UCX_TLS", "UCX_NET_DEVICES") if n in os.environ]
             options, hosts = getopt.gnu_getopt(sys.argv[1:], "p:t:s:n:w:O:R:fv")
             options = dict(options)
@@ -47,7 +47,7 @@ class PeerProgramsTest {
             shown = usec * 2 if options["-R"] == "99" else usec
             rate = MIBPS.get(test, size / usec / 1.048576)
             print("iterations,%s.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr" % options["-R"])
-            print("%d,%.3f,%.3f,%.3f,%.2f,%.2f,%d,%d" % (count, shown, usec, usec, rate, rate, 1e6 / usec, 1e6 / usec))
+            print("%d,%.3f,%.3f,%.3f,%.2f,%.2f,%d,%d" % (count, shown, usec * 3, usec * 3, rate, rate, 1e6 / usec, 1e6 / usec))
             """;
 
     private static final String IPERF3 =
@@ -225,6 +225,24 @@ class PeerProgramsTest {
         checkRatio("ucx", "ucp_am_lat", "notify", 1, "us_p50", 3);
         checkRatio("ucx", "tag_bw", "notify", 4, "GBps", 1000 * MEBI);
         checkRatio("ucx", "best", "notify", 4, "GBps", 2000 * MEBI);
+    }
+
+    /// Reads have no test of latency of their own.
+    @Test
+    void readsOneAtATimeHavePercentilesAndThoseInFlightNone() throws IOException {
+        Map<String, String> unused = imitations();
+        UcxPeer ucx = new UcxPeer(temp.resolve("ucx_perftest").toString(), List.of());
+        PeerResult alone =
+                ucx.measure("ucp_get", UcxPeer.POSIX, new Case(Op.READ, 65536, 1, 1), 0.01);
+        assertThat(alone.usP50()).isEqualTo(7);
+        assertThat(alone.usP99()).isEqualTo(14);
+        checkCalls(
+                "UCX_TLS=posix,self" + TO + "ucp_get" + SIZE + "50 -O 1",
+                "UCX_TLS=posix,self" + TO + "ucp_get" + SIZE + "99 -O 1");
+        PeerResult deep =
+                ucx.measure("ucp_get", UcxPeer.POSIX, new Case(Op.READ, 65536, 1, 4), 0.01);
+        assertThat(deep.usP50()).isNaN();
+        assertThat(deep.gbps()).isCloseTo(65536 / 7e3, withinPercentage(1));
     }
 
     private void checkRatio(String peer, String tool, String op, long depth, String of, double its)
