@@ -115,6 +115,31 @@ class BenchCommandTest {
         assertThat(lines)
                 .filteredOn(l -> l.startsWith("{\"system\""))
                 .allMatch(l -> l.endsWith("\"wrong\":0}"));
+        checkAllocated(BenchProcess.metrics(json));
+    }
+
+    /// @param metrics of a run of all operations
+    private static void checkAllocated(Map<String, Map<String, Object>> metrics) {
+        for (String how :
+                List.of(
+                        "write, token",
+                        "write, prepared",
+                        "read, token",
+                        "read, prepared",
+                        "send, token",
+                        "send, prepared",
+                        "notify, token",
+                        "counter, prepared")) {
+            for (String path : List.of("mapped", "shm-ring", "tcp")) {
+                String name = "allocated, %s style, %s".formatted(how, path);
+                assertThat(metrics).containsKey(name);
+                Map<String, Object> metric = metrics.get(name);
+                assertThat(metric)
+                        .containsEntry("unit", "bytes per operation")
+                        .containsEntry("reference", 0L);
+                assertThat(BenchProcess.value(metric, "value")).as(name).isNotNegative();
+            }
+        }
     }
 
     /// Whether this system lets a process read the memory of its children: the address is none, so

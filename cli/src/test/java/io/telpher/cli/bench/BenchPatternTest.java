@@ -38,7 +38,20 @@ class BenchPatternTest {
         assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
         assertThat(output.text()).contains("3 ranks", "all data right");
         assertThat(json).content().contains(pattern + " of 3");
-        assertThat(output.text().contains("fairness")).isEqualTo(pattern.equals("incast"));
+        boolean incast = pattern.equals("incast");
+        assertThat(output.text().contains("fairness")).isEqualTo(incast);
+        Map<String, Object> fairness =
+                BenchProcess.metrics(json)
+                        .get("fairness, notify of 4K at depth 2, incast of 3 over mapped");
+        if (incast) {
+            assertThat(fairness)
+                    .containsEntry("unit", "Jain's index")
+                    .containsEntry("reference", 1L);
+            // Of two senders: 0.5 when one of them gets everything.
+            assertThat(BenchProcess.value(fairness, "value")).isBetween(0.5, 1.0);
+        } else {
+            assertThat(fairness).isNull();
+        }
     }
 
     @Test
