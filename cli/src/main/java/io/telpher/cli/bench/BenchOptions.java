@@ -59,7 +59,8 @@ record BenchOptions(
     /// As the engine's option has it.
     private static final int MOST_LANES = 64;
 
-    private static final List<String> TRANSPORTS = List.of("shm", "verbs", "tcp", "self");
+    private static final List<String> TRANSPORTS =
+            Stage.PATHS.stream().map(BenchOptions::transportOption).distinct().toList();
 
     /// Whether processes stay on cores of their own.
     enum Pinning {
@@ -199,13 +200,16 @@ record BenchOptions(
         return Stage.PATHS.stream().filter(this::wants).toList();
     }
 
+    /// @return what `--transport` calls it: a process with itself is asked for by that name
+    private static String transportOption(String path) {
+        return path.equals("self") ? path : Stage.transportOf(path);
+    }
+
     private boolean wants(String path) {
-        boolean self = path.equals("self");
         if (!paths.isEmpty() && !paths.contains(path)) {
             return false;
         }
-        if (!transports.isEmpty()
-                && !transports.contains(self ? "self" : Stage.transportOf(path))) {
+        if (!transports.isEmpty() && !transports.contains(transportOption(path))) {
             return false;
         }
         return paths.contains(path) || isDefault(path);

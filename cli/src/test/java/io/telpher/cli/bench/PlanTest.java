@@ -3,7 +3,9 @@ package io.telpher.cli.bench;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.telpher.spi.Transport;
 import java.util.List;
+import java.util.ServiceLoader;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 
@@ -47,6 +49,18 @@ class PlanTest {
                 .hasMessageContaining("'ib' is no transport");
         assertThatThrownBy(() -> options(List.of(), List.of("efa"), List.of(), 1))
                 .hasMessageContaining("'efa' is no path");
+    }
+
+    @Test
+    void everyTransportOfTheEngineCanBeAskedFor() {
+        List<String> names =
+                ServiceLoader.load(Transport.class).stream().map(t -> t.get().name()).toList();
+        assertThat(names).contains("shm", "tcp");
+        for (String name : names) {
+            assertThat(options(List.of(name), List.of(), List.of(), 1).wantedPaths())
+                    .as(name)
+                    .isNotEmpty();
+        }
     }
 
     @Test
