@@ -115,7 +115,7 @@ final class Bench {
             double seconds = budget.next();
             Row row = quiet.measure(() -> measure(test, seconds));
             line.add(row);
-            json.row(row, round, crew.pins());
+            json.row(row, crew.lanes(), round, crew.pins());
             boolean ends =
                     row.wrong() > 0
                             || i + 1 == part.cases().size()

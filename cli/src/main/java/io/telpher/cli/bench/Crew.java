@@ -100,6 +100,11 @@ final class Crew implements AutoCloseable {
         return own.stand();
     }
 
+    /// @return lanes that the first of the driver's own connections has
+    int lanes() {
+        return own.stand().lanes();
+    }
+
     /// Runs one phase on all ranks.
     ///
     /// @throws BenchFailure when a rank fails

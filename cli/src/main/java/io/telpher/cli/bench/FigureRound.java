@@ -76,7 +76,7 @@ final class FigureRound {
                     show(test + " over " + path);
                     meter.warmUp(op, bytes);
                     Row row = quiet.measure(() -> checked(meter.measure(test, seconds())));
-                    json.row(row, number, crew.pins());
+                    json.row(row, crew.lanes(), number, crew.pins());
                     return row;
                 });
     }

@@ -28,8 +28,9 @@ final class JsonLines implements AutoCloseable {
 
     /// Writes a row of Telpher's own.
     ///
+    /// @param lanes of a connection
     /// @param round which repetition, from 1
-    void row(Row row, int round, String pins) {
+    void row(Row row, int lanes, int round, String pins) {
         Map<String, Object> fields = head("telpher", Machine.version(), "java");
         fields.put("device", row.stage().memory().onGpu() ? Gpus.kind() : "cpu");
         fields.put("transport", row.stage().transport());
@@ -38,7 +39,7 @@ final class JsonLines implements AutoCloseable {
         fields.put("op", row.test().op().word());
         fields.put("tool", "bench");
         fields.put("settings", row.settings(pins));
-        tail(fields, row.test(), row.stage().lanes(), round, row.iterations());
+        tail(fields, row.test(), lanes, round, row.iterations());
         fields.put("GBps", row.gbps());
         fields.put("us_p50", row.usP50());
         fields.put("us_p99", row.usP99());

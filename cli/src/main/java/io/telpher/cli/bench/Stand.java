@@ -378,12 +378,28 @@ final class Stand implements AutoCloseable {
 
     /// @return what the first connection says about its path
     String explain() {
+        Connection first = first();
+        return first == null ? "" : first.explain();
+    }
+
+    /// @return lanes of the first connection that carry frames
+    int lanes() {
+        Connection first = first();
+        return first == null
+                ? 0
+                : (int)
+                        first.metrics().lanes().stream()
+                                .filter(ConnectionMetrics.Lane::alive)
+                                .count();
+    }
+
+    private @Nullable Connection first() {
         for (Neighbour neighbour : neighbours) {
             if (neighbour != null) {
-                return neighbour.connection().explain();
+                return neighbour.connection();
             }
         }
-        return "";
+        return null;
     }
 
     @Override

@@ -38,7 +38,10 @@ class BenchCompareTest {
         for (String system : List.of("telpher", "memcpy")) {
             for (int depth : new int[] {1, 4}) {
                 for (int round : new int[] {1, 2}) {
-                    String tail = "\"depth\":%d,\"lanes\":0,\"round\":%d,".formatted(depth, round);
+                    int lanes = system.equals("telpher") ? 1 : 0;
+                    String tail =
+                            "\"depth\":%d,\"lanes\":%d,\"round\":%d,"
+                                    .formatted(depth, lanes, round);
                     assertThat(lines)
                             .filteredOn(l -> l.startsWith("{\"system\":\"" + system + "\","))
                             .filteredOn(l -> l.contains("\"bytes\":65536,\"pieces\":1," + tail))

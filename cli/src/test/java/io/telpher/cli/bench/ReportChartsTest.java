@@ -208,7 +208,7 @@ class ReportChartsTest {
             for (String of : List.of("notify tag_lat send", "write ucp_put_lat write")) {
                 String[] words = of.split(" ");
                 Case test = new Case(Op.parse(words[0]), 8, 1, 1);
-                lines.row(new Row(stage, test, 9, 1, 2, 2, 2, 2, 1, 0, null, 1, 1), 1, "");
+                lines.row(new Row(stage, test, 9, 1, 2, 2, 2, 2, 1, 0, null, 1, 1), 1, 1, "");
                 lines.peer(
                         new PeerResult(
                                 "ucx", "1", "c", words[1], "tcp", "tcp", "own", words[2], "", 9, 1,

@@ -41,7 +41,7 @@ class ReportTest {
         Report report = new Report(file, "--path mapped");
         try (JsonLines lines = new JsonLines(null, report)) {
             for (int round = 1; round <= 3; round++) {
-                lines.row(row(round), round, "pinned");
+                lines.row(row(round), 1, round, "pinned");
                 lines.peer(peer(10.0 * round), TEST, round);
             }
             lines.ratio("nixl", "tuned", "write", STAGE, TEST, "us_p50", new Spread(0.5, 0.4, 0.6));
