@@ -299,7 +299,8 @@ public final class BenchCommand implements Callable<Integer> {
         return !figures.isEmpty() || compare.contains("all");
     }
 
-    private BenchOptions options() {
+    /// @return what the parsed options mean
+    BenchOptions options() {
         Traffic traffic = Traffic.parse(pattern);
         boolean compared = wantsFigures() || !compare.isEmpty();
         List<Integer> inFlight = new ArrayList<>();

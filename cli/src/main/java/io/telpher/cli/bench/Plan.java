@@ -2,6 +2,7 @@ package io.telpher.cli.bench;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.LongSupplier;
 
 /// The stages and rows of a run, and how much time each row gets.
 final class Plan {
@@ -111,15 +112,22 @@ final class Plan {
     /// Shares what is left of the time among the rows that are left.
     static final class Budget {
         private final double fixed;
+        private final LongSupplier clock;
         private final long end;
         private int rows;
 
         /// @param seconds for each row, or 0 to fit all rows into about two minutes
         /// @param rows how many there are
         Budget(double seconds, int rows) {
+            this(seconds, rows, System::nanoTime);
+        }
+
+        /// @param clock of nanoseconds
+        Budget(double seconds, int rows, LongSupplier clock) {
             this.fixed = seconds;
             this.rows = rows;
-            this.end = System.nanoTime() + (long) (BUDGET_SECONDS * 1e9);
+            this.clock = clock;
+            this.end = clock.getAsLong() + (long) (BUDGET_SECONDS * 1e9);
         }
 
         /// @return seconds to time the next row for; checks and calibration take about as long
@@ -128,7 +136,7 @@ final class Plan {
             if (fixed > 0) {
                 return fixed;
             }
-            double left = (end - System.nanoTime()) / 1e9;
+            double left = (end - clock.getAsLong()) / 1e9;
             return Math.clamp(left / Math.max(1, rows--) * 0.5, SHORTEST, LONGEST);
         }
 

@@ -6,8 +6,12 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.telpher.spi.Transport;
 import java.util.List;
 import java.util.ServiceLoader;
+import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import picocli.CommandLine;
 
 class PlanTest {
     @Test
@@ -98,6 +102,34 @@ class PlanTest {
         assertThat(first).isBetween(0.03, 0.5);
         assertThat(new Plan.Budget(0, 1_000_000).next()).isEqualTo(0.03);
         assertThat(new Plan.Budget(2, 5).next()).isEqualTo(2);
+    }
+
+    /// By the clock of rows whose checks and calibration take as long again as they are timed. What
+    /// is left of two minutes is for starting, connecting, and the metrics of each path.
+    ///
+    /// @param first seconds to warm each operation up on the first path
+    /// @param further on the other paths
+    @ParameterizedTest
+    @CsvSource({"0.8, 0.1, 90", "5, 0.1, 90", "5, 5, 120"})
+    void theDefaultRunFitsIntoTwoMinutes(double first, double further, double most) {
+        BenchOptions defaults = CommandLine.populateCommand(new BenchCommand()).options();
+        assertThat(defaults.warmUp()).isEqualTo(5);
+        List<Plan.Part> parts = Plan.parts(defaults);
+        int rows = parts.stream().mapToInt(part -> part.cases().size()).sum() * defaults.rounds();
+        AtomicLong now = new AtomicLong();
+        Plan.Budget budget = new Plan.Budget(defaults.seconds(), rows, now::get);
+        for (Plan.Part part : parts) {
+            Op last = null;
+            for (Case test : part.cases()) {
+                if (test.op() != last) {
+                    last = test.op();
+                    double warmUp = part == parts.getFirst() ? first : further;
+                    now.addAndGet((long) (warmUp * 1e9));
+                }
+                now.addAndGet((long) (2 * budget.next() * 1e9));
+            }
+        }
+        assertThat(now.get() / 1e9).isBetween(80.0, most);
     }
 
     @Test
