@@ -2,15 +2,20 @@ package io.telpher.contract;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import io.telpher.MemoryRegion;
 import io.telpher.MemorySlice;
+import io.telpher.MemorySlices;
 import io.telpher.RemoteMemory;
+import io.telpher.RemoteQuiet;
+import io.telpher.RemoteSlices;
 import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import io.telpher.TransferState;
 import io.telpher.internal.transport.verbs.RdmaNode;
 import java.lang.foreign.MemorySegment;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -303,6 +308,59 @@ abstract class WriteReadContract extends Contract {
                                     self.segment("remote"), 0, size, read ? after : before, after));
         }
         assertThat(stopped).as("copies that were stopped").isPositive();
+    }
+
+    /// Nobody but the copy itself looks at its deadline, on the thread that posts: the next tick of
+    /// the progress thread, tens of milliseconds later, would come when all is copied.
+    @ParameterizedTest(name = "read: {0}")
+    @ValueSource(booleans = {false, true})
+    void aLongCopyIsStoppedAtItsDeadline(boolean read) {
+        assumeTrue(
+                setting.path().oneSided() && !setting.path().isOnGpus(),
+                "the peer or a device takes part in copies");
+        int size = 4 * MIB;
+        MemorySegment local = region("local", Kind.TELPHER, size).segment();
+        RemoteMemory remote = remote("remote", Kind.TELPHER, size);
+        // 32 MiB, over and over the same memory: nobody copies that in a tenth of a millisecond.
+        MemorySlices near = MemorySlices.of(Collections.nCopies(8, here.slice("local", 0, size)));
+        RemoteSlices far = RemoteSlices.of(Collections.nCopies(8, remote));
+        Transfer transfer = prepare(read, near, far, TransferOptions.DEFAULTS);
+        transfer.post(); // which also opens what has to be opened once
+        Outcome.of(transfer).assertDone(8L * size);
+        TransferOptions soon = TransferOptions.DEFAULTS.withDeadline(Duration.ofNanos(100_000));
+        transfer = prepare(read, near, far, soon);
+        for (int round = 0; round < 6; round++) {
+            byte before = (byte) (2 * round);
+            byte after = (byte) (before + 1);
+            local.fill(read ? before : after);
+            peer.tell(self -> self.segment("remote").fill(read ? after : before));
+            transfer.post();
+            Outcome outcome = Outcome.of(transfer);
+            byte first = local.get(Bytes.BYTE, 0);
+            local.fill(OURS);
+            assertThat(outcome.state()).as("round %d", round).isEqualTo(TransferState.TIMED_OUT);
+            assertThat(outcome.remoteQuiet()).isEqualTo(RemoteQuiet.YES);
+            sleep(5);
+            Content.checkAll(local, 0, size, OURS);
+            if (read) {
+                assertThat(first).as("what was read before the deadline").isEqualTo(after);
+                peer.tell(self -> Content.checkAll(self.segment("remote"), 0, size, after));
+            } else {
+                peer.tell(
+                        self -> {
+                            MemorySegment memory = self.segment("remote");
+                            assertThat(memory.get(Bytes.BYTE, 0)).isEqualTo(after);
+                            Content.checkEither(memory, 0, size, before, after);
+                        });
+            }
+        }
+    }
+
+    private Transfer prepare(
+            boolean read, MemorySlices near, RemoteSlices far, TransferOptions options) {
+        return read
+                ? connection().prepareRead(near, far, options)
+                : connection().prepareWrite(near, far, options);
     }
 
     @Test
