@@ -3,6 +3,8 @@ package io.telpher.contract;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.telpher.Connection;
+import io.telpher.EndpointAddress;
 import io.telpher.MemorySlices;
 import io.telpher.RemoteMemory;
 import io.telpher.RemoteQuiet;
@@ -14,6 +16,7 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
 
 /// While a peer does nothing, transfers end in time and touch nothing afterwards.
@@ -272,5 +275,33 @@ abstract class DeadlineContract extends StoppedPeerContract {
             sleep(10);
         }
         assertThat(peer.<Boolean>run(self -> self.connection().isOpen())).isFalse();
+    }
+
+    /// The kernel connects to a process that stands still: it is the handshake that nobody answers.
+    @Test
+    void aConnectEndsWhileThePeerStandsStill() {
+        EndpointAddress address =
+                EndpointAddress.ofBytes(peer.run(self -> self.endpoint().address().toBytes()));
+        try (Participant other = new Participant()) {
+            other.open(options());
+            process().stop();
+            long start = System.nanoTime();
+            assertThatThrownBy(() -> other.endpoint().connect(address, DEADLINE))
+                    .isInstanceOf(TelpherException.TimedOut.class);
+            assertThat(Duration.ofNanos(System.nanoTime() - start))
+                    .isBetween(DEADLINE, DEADLINE.plus(SLACK));
+            process().go();
+            CompletableFuture<byte[]> accepted =
+                    peer.start(
+                            self -> {
+                                try (Connection made = self.endpoint().accept(Participant.LIMIT)) {
+                                    return made.awaitNotification(Participant.LIMIT).payload();
+                                }
+                            });
+            byte[] body = {1, 2, 3};
+            Connection made = other.endpoint().connect(address, Participant.LIMIT);
+            Outcome.of(made.notifyPeer(Bytes.off(body))).assertDone();
+            assertThat(Peer.result(accepted)).isEqualTo(body);
+        }
     }
 }
