@@ -78,6 +78,27 @@ class MetricsTest {
         }
     }
 
+    /// What is short never stands behind bulk: that goes over all lanes but the first.
+    @Test
+    void theFirstLaneCarriesWhatIsShortAlone() {
+        try (Couple couple = Couple.open(TestPath.TCP).connect()) {
+            Participant here = couple.here();
+            int size = 32 << 20;
+            here.add("from", Kind.FOREIGN, size);
+            RemoteMemory target = couple.there().add("to", Kind.FOREIGN, size);
+            List<ConnectionMetrics.Lane> before =
+                    await(() -> here.connection().metrics().lanes(), lanes -> lanes.size() > 1);
+            here.write("from", 0, size, target).assertDone(size);
+            here.write("from", 0, 60_000, target).assertDone(60_000);
+            List<ConnectionMetrics.Lane> after = here.connection().metrics().lanes();
+            assertThat(after).allMatch(ConnectionMetrics.Lane::alive);
+            assertThat(after.getFirst().bytesSent() - before.getFirst().bytesSent())
+                    .isEqualTo(60_000);
+            assertThat(after.stream().skip(1).mapToLong(ConnectionMetrics.Lane::bytesSent).sum())
+                    .isEqualTo(size);
+        }
+    }
+
     @Test
     void whatEndedStaysInTheTotals() {
         try (Couple couple = Couple.open(TestPath.TCP).connect()) {
