@@ -11,6 +11,7 @@ import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import io.telpher.TransferState;
+import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -249,6 +250,52 @@ abstract class MessageContract extends Contract {
                                 self.segment("target"), at + piece, 2L * piece, STALE, at + piece);
                     }
                 });
+    }
+
+    /// Of each side in an order and of lengths of its own.
+    @Test
+    void aHundredThousandPieces() {
+        region("source", Kind.TELPHER, 4 * MIB);
+        remote("target", Kind.TELPHER, 4 * MIB);
+        soil("target", 0, 4 * MIB);
+        // The fake GPU takes them one by one.
+        int count = setting.path().isOnGpus() ? 10_000 : 100_000;
+        long seed = random.nextLong();
+        MemorySlices parts = pieces(here.region("source"), count, 24, 24);
+        fill(here.segment("source"), parts, seed);
+        peer.tell(
+                self -> {
+                    MemorySlices places = pieces(self.region("target"), count, 10, 38);
+                    Connection connection = self.connection();
+                    self.keep("receive", connection.receive(6, places, TransferOptions.DEFAULTS));
+                });
+        Transfer send = connection().send(6, parts, TransferOptions.DEFAULTS);
+        Outcome.of(send).assertDone(parts.totalBytes());
+        peer.outcome("receive").assertDone(parts.totalBytes());
+        peer.tell(
+                self -> {
+                    MemorySegment expected = Bytes.off(4 * MIB, STALE);
+                    fill(expected, pieces(self.region("target"), count, 10, 38), seed);
+                    assertThat(self.segment("target").mismatch(expected)).isEqualTo(-1);
+                });
+    }
+
+    /// Pieces of two lengths in turn, with gaps between them.
+    private static MemorySlices pieces(MemoryRegion region, int count, int even, int odd) {
+        long[] offsets = new long[count];
+        long[] lengths = new long[count];
+        for (int i = 0; i < count; i++) {
+            offsets[i] = 41 * ((i + even) * 77_773L % count); // each place once
+            lengths[i] = i % 2 == 0 ? even : odd;
+        }
+        return MemorySlices.of(region, offsets, lengths);
+    }
+
+    private static void fill(MemorySegment memory, MemorySlices pieces, long seed) {
+        for (int i = 0; i < pieces.count(); i++) {
+            long length = pieces.length(i);
+            Content.fill(memory, pieces.offset(i), length, seed, pieces.start(i));
+        }
     }
 
     @Test
