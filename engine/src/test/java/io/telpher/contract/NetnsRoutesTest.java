@@ -260,7 +260,11 @@ class NetnsRoutesTest extends TwoHosts {
         connect(o -> o);
         checkSmallWrite();
         String explained = a.run(self -> explain(self.connection()));
-        assertThat(explained).contains("tcp").contains("shm");
+        assertThat(explained)
+                .containsPattern("lane 0 \\(tcp .*\\): in use")
+                .containsPattern(
+                        "shm.*: rejected, other network namespace and no shared socket folder; set"
+                                + " the option 'socketDirectory'");
     }
 
     private static String explain(Connection connection) {
