@@ -49,7 +49,7 @@ public interface Connection extends AutoCloseable {
     /// Negative reason: anything else; [#failure()] or the log says what.
     int FAILED = -9;
 
-    /// @return the other endpoint
+    /// @return the other endpoint, without its secret: nobody can connect by it
     EndpointAddress peer();
 
     // --- posted at once -------------------------------------------------------------------------

@@ -5,8 +5,9 @@ import java.util.Base64;
 import java.util.HexFormat;
 
 /// Every way to reach an endpoint, its incarnation and its secret, as opaque bytes. Holding it is
-/// the permission to connect: pass it on like a password. [#toString()] hides the secret, [#text()]
-/// does not.
+/// the permission to connect: pass it on like a password, in a file or over a connection that is
+/// there already ([#toBytes()] in a notification). [#toString()] hides the secret, [#text()] does
+/// not.
 public final class EndpointAddress {
     private static final String PREFIX = "telpher1:";
     private static final HexFormat HEX = HexFormat.of();

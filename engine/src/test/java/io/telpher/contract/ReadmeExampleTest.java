@@ -5,15 +5,21 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import io.telpher.Connection;
 import io.telpher.Endpoint;
+import io.telpher.RemoteMemory;
 import java.io.IOException;
+import java.lang.reflect.Method;
 import java.net.URI;
+import java.net.URL;
+import java.net.URLClassLoader;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -23,7 +29,8 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// Compiles the programs of the README, and runs its shell lines, as they stand there.
+/// Compiles the programs of the README and of docs/architecture.md, and runs them and the README's
+/// shell lines, as they stand there.
 class ReadmeExampleTest {
     private static final Path TREE = Path.of(Files.exists(Path.of("README.md")) ? "." : "..");
     private static final String SECRET = "correct horse battery staple";
@@ -59,9 +66,12 @@ class ReadmeExampleTest {
     }
 
     private static List<String> blocks(String language, String after) throws IOException {
-        String text = readme();
+        return blocks(readme(), language, after);
+    }
+
+    private static List<String> blocks(String text, String language, String after) {
         int start = text.indexOf(after);
-        assertThat(start).as("the README has %s", after).isNotNegative();
+        assertThat(start).as("the page has %s", after).isNotNegative();
         return Pattern.compile("```" + language + "\\n(.*?)```", Pattern.DOTALL)
                 .matcher(text.substring(start))
                 .results()
@@ -75,7 +85,14 @@ class ReadmeExampleTest {
     /// @return the program
     private String program(String file) throws IOException {
         String program = blocks("java", "`" + file + "`:").getFirst();
+        compile(file, program);
+        return program;
+    }
+
+    /// @return the folder of the classes
+    private Path compile(String file, String program) throws IOException {
         Path source = Files.writeString(folder.resolve(file), program);
+        Path classes = Files.createDirectories(folder.resolve("classes"));
         int result =
                 ToolProvider.getSystemJavaCompiler()
                         .run(
@@ -88,10 +105,10 @@ class ReadmeExampleTest {
                                 "-cp",
                                 System.getProperty("java.class.path"),
                                 "-d",
-                                Files.createDirectories(folder.resolve("classes")).toString(),
+                                classes.toString(),
                                 source.toString());
         assertThat(result).as("the program %s compiles", file).isZero();
-        return program;
+        return classes;
     }
 
     /// Runs lines of the README.
@@ -166,5 +183,66 @@ class ReadmeExampleTest {
             }
         }
         return false;
+    }
+
+    /// This process tells one that is connected to it where another endpoint is.
+    @Test
+    void anAddressTravelsOverConnections() throws Exception {
+        String methods =
+                blocks(
+                                Files.readString(TREE.resolve("docs/architecture.md")),
+                                "java",
+                                "C tells A, A tells B, B connects to C:")
+                        .getFirst();
+        String imports = "import io.telpher.*;\nimport java.lang.foreign.*;\nimport java.time.*;\n";
+        String program = imports + "class Introduction {\n" + methods + "}\n";
+        String classes = compile("Introduction.java", program).toString();
+        try (Participant a = new Participant();
+                PeerProcess b = PeerProcess.start();
+                LocalPeer c = new LocalPeer()) {
+            a.open(o -> o);
+            b.run(self -> self.open(o -> o));
+            c.run(self -> self.open(o -> o));
+            b.dial(a);
+            Connection toB = a.connection();
+            c.dial(a);
+            c.tell(self -> introduce(classes, "tell", self.endpoint(), self.connection()));
+            introduce(classes, "handOn", a.connection(), toB);
+            CompletableFuture<Boolean> accepted = c.begin(Participant::accept);
+            b.tell(
+                    self ->
+                            self.use(
+                                    (Connection)
+                                            introduce(
+                                                    classes,
+                                                    "follow",
+                                                    self.endpoint(),
+                                                    self.connection())));
+            Peer.result(accepted);
+            byte[] target = c.add("target", Kind.TELPHER, 1000).toBytes();
+            b.tell(
+                    self -> {
+                        self.add("source", Kind.TELPHER, 1000);
+                        self.fill("source", 0, 1000, 3);
+                        self.write("source", 0, 1000, RemoteMemory.ofBytes(target))
+                                .assertDone(1000);
+                    });
+            c.check("target", 0, 1000, 3);
+        }
+    }
+
+    /// Calls a method of the page, in whatever process.
+    private static Object introduce(String classes, String name, Object... arguments)
+            throws Exception {
+        URL folder = Path.of(classes).toUri().toURL();
+        try (URLClassLoader loader = new URLClassLoader(new URL[] {folder})) {
+            for (Method method : loader.loadClass("Introduction").getDeclaredMethods()) {
+                if (method.getName().equals(name)) {
+                    method.setAccessible(true);
+                    return method.invoke(null, arguments);
+                }
+            }
+            throw new AssertionError("the page has no method " + name);
+        }
     }
 }
