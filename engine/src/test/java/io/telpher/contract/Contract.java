@@ -26,8 +26,12 @@ import org.opentest4j.TestAbortedException;
 /// in one process and between two, with TCP also between two network namespaces, but for what makes
 /// no sense there ([Setting.In]) or is no different:
 ///
-/// - Death, deadlines, exec: in one process they would kill, stop or replace the test itself.
-/// - 5 GiB ([LargeTransferTest]): on each path once. The namespaces' TCP is that of two processes.
+/// - Death, deadlines, standstill, exec: in one process they would kill, stop or replace the test
+///   itself. So `self` has none of these contracts: there nobody is left who could notice. That its
+///   copies end at their deadlines is in [WriteReadContract].
+/// - 5 GiB ([LargeTransferTest]): on each path once, `self` in one process and the others between
+///   two, where the peer's half counts by itself: in one process the same code would run again. The
+///   namespaces' TCP is that of two processes.
 /// - The full mesh ([MeshTest]): a class of its own, in one process and between two.
 /// - Hostile input ([HostileInputTest]): a stranger has a socket and no endpoint, and is the same
 ///   wherever it comes from: once for each door, the TCP port and the Unix socket.
