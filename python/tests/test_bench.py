@@ -1,5 +1,6 @@
 """The benchmark measures, checks, and stands beside Java's."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -32,6 +33,20 @@ def test_beside_java():
     done = run("--path", "mapped", "--op", "write", "--sizes", "64", "--depth", "1", "--rounds", "1", "--seconds", "0.02", "--style", "once", "--compare", "java")
     assert done.returncode == 0 and "telpher python" in done.stdout and "telpher java" in done.stdout, done.stdout + done.stderr
     assert "over Java: mapped write of 64 bytes, once: " in done.stdout, done.stdout
+
+
+def test_warming_up_lasts_as_long_as_the_compilers_work(monkeypatch):
+    from telpher.bench import _initiator
+
+    pair = _initiator.Pair.__new__(_initiator.Pair)  # no processes
+    pair.warm = set()
+    seconds = itertools.count()
+    monkeypatch.setattr(_initiator, "monotonic", lambda: next(seconds))
+    compiled = iter([0, 1, 1, 2, 2, 2])  # two parts with a second each, then a quiet one
+    pair.compiled = lambda: next(compiled)
+    parts = []
+    pair.warm_up(parts.append, 1, "write")
+    assert len(parts) == 3
 
 
 def changed(text, *arguments, **more):

@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import zlib
+from pathlib import Path
 from time import monotonic, perf_counter_ns
 from typing import Any, Callable, Dict, List, Set, Tuple
 
@@ -54,11 +55,31 @@ class Pair:
             if monotonic() > end:
                 raise telpher.Error("no GPU copies by %s within 60 s, but %s does:\n%s" % (path, first.path, self.connection.explain()))
 
-    def warm_up(self, seconds: float, *what: str) -> float:
-        """How long what is measured next is run before: the JVM compiles what is new, on the cores that are measured."""
-        first = what not in self.warm
+    def warm_up(self, run: Callable[[float], Any], seconds: float, *what: str) -> None:
+        """Runs what is measured next: both JVMs compile what is new, on the cores that are measured. As long as they do, up to ten seconds
+        and thirty times what is measured."""
+        least = seconds * (2 if what not in self.warm else 0.6)
         self.warm.add(what)
-        return seconds * (2 if first else 0.6)
+        started = monotonic()
+        while True:
+            before, compiled = monotonic(), self.compiled()
+            run(max(0.1, least / 3))
+            now = monotonic()
+            calm = self.compiled() - compiled < 0.05 * (now - before)
+            if (calm and now - started >= least) or now - started > min(10, 30 * seconds):
+                return
+
+    def compiled(self) -> float:
+        """Seconds of processor time that the compilers of both JVMs have taken so far."""
+        total = 0
+        for process in "self", self.process.pid:
+            for thread in Path("/proc/%s/task" % process).iterdir():
+                try:
+                    if thread.joinpath("comm").read_text()[:3] in ("C1 ", "C2 "):
+                        total += int(thread.joinpath("schedstat").read_text().split()[0])
+                except (FileNotFoundError, ProcessLookupError):
+                    pass  # compilers come and go
+        return total / 1e9
 
     def tell(self, line: str) -> None:
         """Tells the target."""
@@ -152,19 +173,23 @@ def write(pair: Pair, nbytes: int, depth: int, style: str, options: argparse.Nam
         call: Callable[[], Any] = lambda: connection.write(local, remote, **streams).wait()
         if style == "prepared":
             call = prepared.run
-        return (*one_by_one(call, options.seconds, pair.warm_up(options.seconds, "write", style)), used)
-    return (*in_flight(connection, local, remote, depth, style, options.seconds, pair.warm_up(options.seconds, "writes", style)), used)
+        return (*one_by_one(pair, call, options.seconds, "write", style), used)
+    return (*in_flight(pair, local, remote, depth, style, options.seconds), used)
 
 
-def one_by_one(call: Callable[[], Any], seconds: float, warm: float) -> Tuple[List[int], float, int]:
+def one_by_one(pair: Pair, call: Callable[[], Any], seconds: float, *what: str) -> Tuple[List[int], float, int]:
     """Times of single calls; short ones in groups, since reading the clock takes time too."""
     group = 1
-    for _ in range(3):  # warms up, and finds the group
+
+    def run(lasts: float) -> None:
+        nonlocal group
         started, count = perf_counter_ns(), 0
-        while perf_counter_ns() - started < warm * 1e9 / 3:
+        while perf_counter_ns() - started < lasts * 1e9:
             call()
             count += 1
         group = max(1, int(2000 / ((perf_counter_ns() - started) / count)))
+
+    pair.warm_up(run, seconds, *what)
     samples = []
     repeat = range(group)
     started = perf_counter_ns()
@@ -179,16 +204,16 @@ def one_by_one(call: Callable[[], Any], seconds: float, warm: float) -> Tuple[Li
     return samples, (before - started) / 1e9, len(samples) * group
 
 
-def in_flight(
-    connection: telpher.Connection, local: Any, remote: Any, depth: int, style: str, seconds: float, warm: float,
-) -> Tuple[List[int], float, int]:
+def in_flight(pair: Pair, local: Any, remote: Any, depth: int, style: str, seconds: float) -> Tuple[List[int], float, int]:
     """Keeps some in flight; the oldest one is waited for and posted again."""
+    connection = pair.connection
     prepared = [connection.prepare_write(local, remote, stream=None) for _ in range(depth)]
     streams: Dict[str, Any] = {} if style == "default" else {"stream": None}
     post: Callable[[int], telpher.Transfer] = lambda i: connection.write(local, remote, **streams)
     if style == "prepared":
         post = lambda i: prepared[i].post()
-    for lasts in (warm, seconds):
+
+    def run(lasts: float) -> Tuple[List[int], float, int]:
         posted = [0] * depth
         flying = []
         samples = []
@@ -209,8 +234,10 @@ def in_flight(
             flying[i] = post(i)
             i = (i + 1) % depth
         telpher.wait_all(flying)
-        total = (perf_counter_ns() - started) / 1e9
-    return samples, total, done + depth - 1
+        return samples, (perf_counter_ns() - started) / 1e9, done + depth - 1
+
+    pair.warm_up(run, seconds, "writes", style)
+    return run(seconds)
 
 
 def send(pair: Pair, nbytes: int, style: str, seconds: float) -> Tuple[List[int], float, int, str]:
@@ -233,7 +260,7 @@ def send(pair: Pair, nbytes: int, style: str, seconds: float) -> Tuple[List[int]
             connection.send(region, **streams).wait()
             receive.wait()
 
-    samples, total, done = one_by_one(call, seconds, pair.warm_up(seconds, "send", style))
+    samples, total, done = one_by_one(pair, call, seconds, "send", style)
     connection.send(region[:0]).wait()
     back.close()
     return [each // 2 for each in samples], total / 2, done, ""
