@@ -39,6 +39,7 @@ class Pair:
         self.connection = self.endpoint.connect(self.answer(), 60)
         self.target = self.connection.lookup("target", 60)
         self.warm: Set[Tuple[str, ...]] = set()
+        self.compilers: Dict[Path, int] = {}
         if path in GPU_PATHS:
             self.until_a_gpu_copies(path)
         if pin:  # only now: the threads of the JVM are not to stay there too
@@ -71,15 +72,14 @@ class Pair:
 
     def compiled(self) -> float:
         """Seconds of processor time that the compilers of both JVMs have taken so far."""
-        total = 0
         for process in "self", self.process.pid:
             for thread in Path("/proc/%s/task" % process).iterdir():
                 try:
                     if thread.joinpath("comm").read_text()[:3] in ("C1 ", "C2 "):
-                        total += int(thread.joinpath("schedstat").read_text().split()[0])
+                        self.compilers[thread] = int(thread.joinpath("schedstat").read_text().split()[0])
                 except (FileNotFoundError, ProcessLookupError):
-                    pass  # compilers come and go
-        return total / 1e9
+                    pass  # compilers come and go; what they have used stays
+        return sum(self.compilers.values()) / 1e9
 
     def tell(self, line: str) -> None:
         """Tells the target."""

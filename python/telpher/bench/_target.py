@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import select
-import sys
 import zlib
-from typing import Any, Dict, List, Set
+from typing import Any, BinaryIO, Dict, List, Set
 
 import telpher
 
@@ -70,7 +69,8 @@ def contents(region: telpher.MemoryRegion, nbytes: int) -> Any:
 
 def serve() -> int:
     """Until the initiator has enough."""
-    path, nbytes, device, *core = sys.stdin.readline().split()
+    commands = open(0, "rb", buffering=0, closefd=False)  # what were read ahead, nobody could wait for
+    path, nbytes, device, *core = commands.readline().decode().split()
     with endpoint_for(path) as endpoint:
         region = memory_for(endpoint, path, int(nbytes), device, 1)
         endpoint.publish("target", region)
@@ -78,7 +78,7 @@ def serve() -> int:
         peer = endpoint.accept(60)
         stay({int(each) for each in core} or set(cores()))
         while True:
-            command, *numbers = next_line(peer).split() or ["end"]
+            command, *numbers = next_line(commands, peer).split() or ["end"]
             if command == "end":
                 return 0
             if command == "check":
@@ -87,16 +87,13 @@ def serve() -> int:
                 echo(peer, region, int(numbers[0]))
 
 
-def next_line(peer: telpher.Connection) -> str:
-    """What the initiator says next. Polls until then, as the target of `telpher bench` does and those of the others: by itself an engine's
-    thread would sleep until something comes, and waking it is part of what is measured."""
-    try:
-        while not select.select([sys.stdin], [], [], 0)[0]:
-            for _ in range(1000):
-                peer.poll()
-    except telpher.Error:
-        pass  # the initiator has ended the connection
-    return sys.stdin.readline()
+def next_line(commands: BinaryIO, peer: telpher.Connection) -> str:
+    """What the initiator says next, or nothing when it has ended. Polls until then, as the target of `telpher bench` does and those of the
+    others: by itself an engine's thread would sleep until something comes, and waking it would be part of what is measured."""
+    while not select.select([commands], [], [], 0)[0]:
+        for _ in range(1000):
+            peer.poll()
+    return commands.readline().decode()
 
 
 def echo(peer: telpher.Connection, region: telpher.MemoryRegion, nbytes: int) -> None:

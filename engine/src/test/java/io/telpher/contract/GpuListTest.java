@@ -199,15 +199,29 @@ class GpuListTest extends OnFakeGpu {
         assertThat(FakeGpu.launches() - launches).isBetween(3L, 5L);
     }
 
-    /// The same bytes again and again, until they are more than one job takes.
     @Test
     void whatIsMoreThanOneJobGoesOnInAnother() {
-        int count = (int) (CopyQueue.LARGEST / (16 * SIZE)) + 1;
-        int piece = 16 * SIZE;
-        couple.here().add("large", Kind.TELPHER, piece);
-        couple.there().run(self -> self.add("large", Kind.TELPHER, piece));
-        couple.here().fill("large", 0, piece, 3);
-        MemorySlice here = couple.here().slice("large", 0, piece);
+        couple.here().add("large", Kind.TELPHER, LARGE);
+        checkParts(CopyQueue.LARGEST);
+    }
+
+    @Test
+    void jobsOfTheHostAreSmaller() {
+        MemoryRegion host = couple.here().endpoint().allocate(LARGE);
+        couple.here().keep("large", host, Participant.arena());
+        checkParts(CopyQueue.LARGEST_HOST);
+    }
+
+    private static final int LARGE = 24 * SIZE;
+
+    /// The same bytes again and again, until they are more than one job takes, whose end is within
+    /// a piece.
+    private void checkParts(long largest) {
+        int count = (int) (largest / LARGE) + 1;
+        assertThat(largest % LARGE).isNotZero();
+        couple.there().run(self -> self.add("large", Kind.TELPHER, LARGE));
+        couple.here().fill("large", 0, LARGE, 3);
+        MemorySlice here = couple.here().slice("large", 0, LARGE);
         RemoteMemory there = target(couple, "large");
         long copies = FakeGpu.copies();
         Transfer write =
@@ -215,9 +229,9 @@ class GpuListTest extends OnFakeGpu {
                         MemorySlices.of(Collections.nCopies(count, here)),
                         RemoteSlices.of(Collections.nCopies(count, there)),
                         TransferOptions.DEFAULTS);
-        Outcome.of(write).assertDone((long) count * piece);
-        assertThat(FakeGpu.copies() - copies).as("by copy engines").isEqualTo(count);
-        couple.there().check("large", 0, piece, 3);
+        Outcome.of(write).assertDone((long) count * LARGE);
+        assertThat(FakeGpu.copies() - copies).as("by copy engines").isEqualTo(count + 1);
+        couple.there().check("large", 0, LARGE, 3);
         couple.there().tell(self -> self.closeRegion("large"));
         couple.here().closeRegion("large");
     }

@@ -231,7 +231,7 @@ final class FigureRound {
             return List.of();
         }
         return once(
-                "memcpy" + test.bytes(),
+                "memcpy" + test.bytes() + "@" + test.depth(),
                 () -> {
                     show("memcpy of " + Sizes.format(test.bytes()));
                     PeerResult result = quiet.measure(() -> memcpy.measure(test, seconds()));

@@ -233,6 +233,7 @@ final class DeviceCopies {
                 job.leave();
             }
         }
+        most = limit(job, most);
         try {
             // What keeps a later step from being launched is met again, and told, when those
             // before it have ended.
@@ -255,6 +256,9 @@ final class DeviceCopies {
     private int step(Operation op, DeviceJob job, Device by, long most, boolean together) {
         long from = op.copied + job.bytes;
         int result = look(op, job, by, from, most);
+        if (result == Connection.DONE && job.looked > limit(job, most)) {
+            result = look(op, job, by, from, limit(job, most));
+        }
         if (result != Connection.DONE) {
             return result;
         }
@@ -284,6 +288,11 @@ final class DeviceCopies {
         job.add(bytes);
         queue.end(job.step);
         return LAUNCHED;
+    }
+
+    /// The most that goes out at once where what was looked at last goes.
+    private static long limit(DeviceJob job, long most) {
+        return job.way == CopyQueue.Way.HOST ? Math.min(CopyQueue.LARGEST_HOST, most) : most;
     }
 
     /// Looks whether a device may copy what comes next, and joins the windows: [DeviceJob#pieces],

@@ -423,7 +423,7 @@ def main(system, make):
             transport=options.transport,
             path=adapter.path,
             memory=options.memory,
-            op=options.op,
+            op="send" if adapter.two_sided else options.op,
             tool=tool,
             settings=", ".join(words),
             bytes=options.bytes,

@@ -34,12 +34,14 @@
   };
 
   // Whether a peer's row belongs beside an operation of ours, which may be another one than the
-  // peer's: the ratios tell. A run that ended early has none; then the operations' names have to do.
+  // peer's: the ratios tell. Where it has none, in a run that ended early, the operations' names have to do.
   const ratios = lines.filter((line) => line.ratio);
-  const beside = (row, transport, op) => row.transport === transport && (ratios.length === 0
-    ? row.op === op
-    : ratios.some((line) => line.ratio === "telpher/" + row.system && line.tool === row.tool
-      && line.peer_op === row.op && line.op === op && line.transport === transport));
+  const beside = (row, transport, op) => {
+    const own = ratios.filter((line) => line.ratio === "telpher/" + row.system);
+    return row.transport === transport && (own.length === 0
+      ? row.op === op
+      : own.some((line) => line.tool === row.tool && line.peer_op === row.op && line.op === op && line.transport === transport));
+  };
 
   // What a chart of a path shows: ours over this path, the peers' over its transport.
   const systems = (path, op) => {
