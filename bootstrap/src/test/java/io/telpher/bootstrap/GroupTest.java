@@ -26,8 +26,15 @@ import org.junit.jupiter.api.Test;
 class GroupTest {
     private static final Duration LEASE = Duration.ofMillis(800);
 
-    /// Within this two processors have 64 ranks up.
+    /// Within this 64 ranks are up, or two processors are busy: how long the work takes is the
+    /// machine's affair (docs/bootstrap.md).
     private static final Duration UP = Duration.ofSeconds(3);
+
+    private static final Duration MOST_IDLE = Duration.ofSeconds(1);
+
+    /// Several times the processor time that it takes: what each rank did for each other one would
+    /// take more.
+    private static final Duration MOST_WORK = Duration.ofSeconds(30);
 
     private final List<AutoCloseable> open = new ArrayList<>();
 
@@ -75,14 +82,13 @@ class GroupTest {
         used = processorTime(children).minus(used);
         idle = Processors.idle().minus(idle);
         Duration clock = Duration.ofNanos(System.nanoTime() - start);
-        // How long it would have taken two processors without other work, at most, where others
-        // make the clock's time longer.
-        Duration alone = idle.plus(used.dividedBy(2));
-        alone = alone.compareTo(clock) < 0 ? alone : clock;
         System.out.printf(
-                "64 ranks in 4 processes, up: %d ms of processors, each idle for %d ms, so %d ms%n",
-                used.toMillis(), idle.toMillis(), alone.toMillis());
-        assertThat(alone).isLessThan(UP);
+                "64 ranks in 4 processes, up: %d ms, %d ms of processors, each idle for %d ms%n",
+                clock.toMillis(), used.toMillis(), idle.toMillis());
+        if (clock.compareTo(UP) > 0) {
+            assertThat(idle).as("time that a processor had no work").isLessThan(MOST_IDLE);
+        }
+        assertThat(used).as("processor time").isLessThan(MOST_WORK);
         timeOf("connect", children); // of the full mesh nothing is promised but its deadline
         timeOf("check", children);
         children.forEach(child -> child.say("end"));
