@@ -15,8 +15,9 @@ final class Background implements AutoCloseable {
     private final AtomicBoolean stop = new AtomicBoolean();
     private final AtomicLong operations = new AtomicLong();
     private final long bytes;
-    private final long start = System.nanoTime();
     private final Thread thread;
+    private long start;
+    private long before;
     private volatile @Nullable TelpherException failure;
 
     /// Starts the load.
@@ -43,6 +44,13 @@ final class Background implements AutoCloseable {
                         .daemon()
                         .name("telpher-bench-background")
                         .start(() -> run(transfer));
+        count();
+    }
+
+    /// Starts counting anew.
+    void count() {
+        before = operations.get();
+        start = System.nanoTime();
     }
 
     private void run(Transfer transfer) {
@@ -57,9 +65,9 @@ final class Background implements AutoCloseable {
         }
     }
 
-    /// @return what it has moved so far, in 1e9 bytes a second
+    /// @return what it has moved since it counts, in 1e9 bytes a second
     double gbps() {
-        return operations.get() * (double) bytes / (System.nanoTime() - start);
+        return (operations.get() - before) * (double) bytes / (System.nanoTime() - start);
     }
 
     /// Ends the load.

@@ -159,7 +159,7 @@ final class Bench {
         }
         Stand stand = crew.stand();
         try (Background background = new Background(stand, load, stand.room())) {
-            Row row = meter.measure(test, seconds);
+            Row row = meter.measure(test, seconds, background);
             double gbps = background.gbps();
             json.metric(
                     "background load, %s over %s beside %s"

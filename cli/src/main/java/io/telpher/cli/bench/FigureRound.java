@@ -90,10 +90,9 @@ final class FigureRound {
                 () -> {
                     stage(path, MemoryPair.TELPHER, bytes, load.bytes());
                     show(test + " beside writes of 64M over " + path);
-                    meter.warmUp(op, bytes);
                     Stand stand = crew.stand();
                     try (Background background = new Background(stand, load, stand.room())) {
-                        Row row = checked(meter.measure(test, Math.max(1, seconds())));
+                        Row row = checked(meter.measure(test, Math.max(1, seconds()), background));
                         json.metric(
                                 "us_p99 of %s over %s beside writes of 64M".formatted(test, path),
                                 row.usP99(),

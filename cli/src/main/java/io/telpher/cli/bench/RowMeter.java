@@ -25,6 +25,11 @@ final class RowMeter {
     private static final long COMPILER_AT_REST = 10;
     private static final long LARGE = 1 << 20;
     private static final int LARGE_PER_SMALL = 64;
+
+    /// Seconds of warming up at least what the JVM has not run before, and what it has.
+    private static final double UNKNOWN = 0.8;
+
+    private static final double KNOWN = 0.1;
     private static final CompilationMXBean COMPILATION = ManagementFactory.getCompilationMXBean();
 
     private final Crew crew;
@@ -45,9 +50,16 @@ final class RowMeter {
     ///
     /// @param largest the bytes of the largest of the operations to be measured
     void warmUp(Op op, long largest) {
-        Case small = new Case(op, 8, 1, 1);
-        Case large = new Case(op, Math.min(largest, LARGE), 1, 1);
-        double seconds = warm.add(large) ? 0.8 : 0.1;
+        Case large = large(op, largest);
+        warmUp(large, warm.add(large) ? UNKNOWN : KNOWN);
+    }
+
+    private static Case large(Op op, long largest) {
+        return new Case(op, Math.min(largest, LARGE), 1, 1);
+    }
+
+    private void warmUp(Case large, double seconds) {
+        Case small = new Case(large.op(), 8, 1, 1);
         long start = System.nanoTime();
         long latest = start + longestWarmUp;
         long end = Math.min(latest, start + (long) (seconds * 1e9));
@@ -72,6 +84,16 @@ final class RowMeter {
 
     private void warmUp(Case test, Phase.Shape shape, long count) {
         crew.run(phase(test, shape, Phase.Place.SHARED, count, 0.01, 10, STREAM_MASK, 16));
+    }
+
+    /// Measures one row beside a load, after warming up beside it: the JVM compiles anew what has
+    /// only run alone so far, and on two cores that takes longer than the row.
+    ///
+    /// @param seconds how long operations are timed, checks not counted
+    Row measure(Case test, double seconds, Background load) {
+        warmUp(large(test.op(), test.bytes()), UNKNOWN);
+        load.count();
+        return measure(test, seconds);
     }
 
     /// Measures one row.
