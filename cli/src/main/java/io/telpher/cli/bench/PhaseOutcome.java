@@ -28,6 +28,15 @@ record PhaseOutcome(List<PhaseResult> results, Verdict verdict) {
                 .orElse(Double.NaN);
     }
 
+    /// @return how long the slowest initiator took
+    double seconds() {
+        return results.stream()
+                .filter(r -> r.operations() > 0)
+                .mapToDouble(r -> r.nanos() / 1e9)
+                .max()
+                .orElse(Double.NaN);
+    }
+
     /// Adds the times of all initiators.
     void addTimesTo(Histogram sum) {
         for (PhaseResult result : results) {

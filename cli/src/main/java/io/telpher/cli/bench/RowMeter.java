@@ -6,6 +6,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.SplittableRandom;
+import org.HdrHistogram.Histogram;
 
 /// Measures rows on an open [Stage]: checks data with buffers of their own, finds out how long an
 /// operation takes, then measures in segments of random length, each with new contents that are
@@ -25,6 +26,7 @@ final class RowMeter {
     private static final long COMPILER_AT_REST = 10;
     private static final long LARGE = 1 << 20;
     private static final int LARGE_PER_SMALL = 64;
+    private static final int MOST_SEGMENTS = 8;
 
     /// Seconds of warming up at least what the JVM has not run before, and what it has.
     private static final double UNKNOWN = 0.8;
@@ -112,16 +114,15 @@ final class RowMeter {
         if (shape == Phase.Shape.STREAM) {
             double part = seconds * random.nextDouble(0.3, 0.7);
             int mask = nanos < TIMED_EACH ? STREAM_MASK : 0;
-            tally.add(crew.run(segment(test, shape, nanos, part, 1, mask)), tally.medians);
-            tally.add(
-                    crew.run(segment(test, shape, nanos, seconds - part, 1, mask)), tally.medians);
+            segments(tally, tally.medians, nanos, part, 1, mask);
+            segments(tally, tally.medians, nanos, seconds - part, 1, mask);
             tally.tails.add(tally.medians);
         } else {
             double part = seconds * random.nextDouble(0.4, 0.6);
             int group = group(nanos);
             tally.group = group;
-            tally.add(crew.run(segment(test, shape, nanos, part, group, 0)), tally.medians);
-            tally.add(crew.run(segment(test, shape, nanos, seconds - part, 1, 0)), tally.tails);
+            segments(tally, tally.medians, nanos, part, group, 0);
+            segments(tally, tally.tails, nanos, seconds - part, 1, 0);
             if (group == 1) {
                 tally.medians.add(tally.tails);
                 tally.tails.add(tally.medians);
@@ -178,6 +179,23 @@ final class RowMeter {
     private double calibrate(Case test, Phase.Shape shape, long count) {
         return crew.run(phase(test, shape, Phase.Place.SHARED, count, 0, 1, 0, test.depth()))
                 .nanosPerOperation();
+    }
+
+    /// Runs segments for so long. Those of operations with two sides end by number, which the time
+    /// of the segment before decides: were it the calibration alone, a pause of the machine there
+    /// would decide how long a row takes.
+    private void segments(
+            Tally tally, Histogram times, double nanos, double seconds, int group, int mask) {
+        double left = seconds;
+        double next = tally.test.op().oneSided() ? left : left / 4;
+        for (int i = 0; i < MOST_SEGMENTS && left > seconds / 16; i++) {
+            PhaseOutcome outcome =
+                    crew.run(segment(tally.test, tally.shape, nanos, next, group, mask));
+            tally.add(outcome, times);
+            nanos = outcome.nanosPerOperation();
+            left -= outcome.seconds();
+            next = left;
+        }
     }
 
     private Phase segment(

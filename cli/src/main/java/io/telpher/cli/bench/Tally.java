@@ -6,7 +6,8 @@ import org.jspecify.annotations.Nullable;
 /// Adds up the segments of a row.
 final class Tally {
     private final Stage stage;
-    private final Case test;
+    final Case test;
+    final Phase.Shape shape;
 
     /// Whether an operation is answered by another one: a ping-pong.
     private final boolean answered;
@@ -30,6 +31,7 @@ final class Tally {
     Tally(Stage stage, Case test, Phase.Shape shape) {
         this.stage = stage;
         this.test = test;
+        this.shape = shape;
         this.answered = shape == Phase.Shape.PING_PONG && !test.op().oneSided();
         this.timed = test.op().oneSided() || answered;
     }
