@@ -26,7 +26,6 @@ final class RowMeter {
     private static final long COMPILER_AT_REST = 10;
     private static final long LARGE = 1 << 20;
     private static final int LARGE_PER_SMALL = 64;
-    private static final int MOST_SEGMENTS = 8;
 
     /// Seconds of warming up at least what the JVM has not run before, and what it has.
     private static final double UNKNOWN = 0.8;
@@ -181,20 +180,16 @@ final class RowMeter {
                 .nanosPerOperation();
     }
 
-    /// Runs segments for so long. Those of operations with two sides end by number, which the time
-    /// of the segment before decides: were it the calibration alone, a pause of the machine there
-    /// would decide how long a row takes.
     private void segments(
             Tally tally, Histogram times, double nanos, double seconds, int group, int mask) {
-        double left = seconds;
-        double next = tally.test.op().oneSided() ? left : left / 4;
-        for (int i = 0; i < MOST_SEGMENTS && left > seconds / 16; i++) {
+        Portions portions = new Portions(seconds, !tally.test.op().oneSided());
+        while (portions.hasNext()) {
+            double next = portions.next();
             PhaseOutcome outcome =
                     crew.run(segment(tally.test, tally.shape, nanos, next, group, mask));
             tally.add(outcome, times);
             nanos = outcome.nanosPerOperation();
-            left -= outcome.seconds();
-            next = left;
+            portions.took(outcome.seconds());
         }
     }
 
