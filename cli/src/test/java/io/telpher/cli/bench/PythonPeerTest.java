@@ -148,6 +148,11 @@ class PythonPeerTest {
                     .allMatch(r -> (depth == 1) == (r.usP50() > 0))
                     .allMatch(r -> r.iterations() >= 10 && r.client().equals("python"));
         }
+        assertThat(peer.measure(stage("tcp"), new Case(Op.WRITE, 4096, 8, 1), 0.02))
+                .as("in pieces, of host memory too")
+                .hasSize(2)
+                .allMatch(r -> r.wrong() == 0 && r.usP50() > 0);
+        assertThat(peer.remarks()).isEmpty();
         assertThat(peer.measure(stage("mapped"), test(1), 0.02)).isEmpty();
         assertThat(peer.remarks()).singleElement().asString().contains("no shared memory");
 
