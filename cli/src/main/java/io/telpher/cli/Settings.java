@@ -7,13 +7,9 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
-import java.util.stream.Stream;
 
 /// The environment variables beside the options of an endpoint, which [Setting] knows.
 public final class Settings {
-    private static final String OWN = "TELPHER_";
-    private static final String PROBE = OWN + "P2P_PROBE";
-
     /// A variable.
     ///
     /// @param name its name
@@ -45,61 +41,12 @@ public final class Settings {
                     new Tool("TELPHER_RENDEZVOUS_PORT", "ranks: the port that rank 0 serves at"),
                     new Tool("TELPHER_SERVICE", "ranks: Kubernetes' headless service"));
 
-    /// A variable of GPUs.
-    ///
-    /// @param standard what it comes to where nobody sets it; empty where nothing is fixed then
-    private record Gpu(String name, String standard, String meaning) {}
-
-    /// What GPUs go by. Where one is not set, NCCL's variable of the same meaning counts, `NCCL_`
-    /// in place of `TELPHER_`.
-    private static final List<Gpu> GPUS =
-            List.of(
-                    new Gpu(
-                            "TELPHER_P2P_DISABLE",
-                            "0",
-                            "GPUs: 1 to keep them from each other's memory"),
-                    new Gpu(
-                            "TELPHER_P2P_LEVEL",
-                            "",
-                            "GPUs: the longest path between two, such as PXB"),
-                    new Gpu(
-                            "TELPHER_P2P_READ_ENABLE",
-                            "",
-                            "GPUs: which of two copies that this process uses: 1 the"
-                                    + " destination's, 0 the source's"),
-                    new Gpu(
-                            "TELPHER_P2P_DIRECT_DISABLE",
-                            "0",
-                            "GPUs: 1 to export and import memory inside one process, too"),
-                    new Gpu(PROBE, "1", "GPUs: 0 to believe the driver without a trial"),
-                    new Gpu("TELPHER_CUMEM_ENABLE", "1", "GPUs: 0 for plain allocations"));
-
-    private static final String NCCL = "NCCL_";
-
     private Settings() {}
 
     /// @return what the engine's devices go by, beside the options of an endpoint
     /// @throws IllegalArgumentException when a variable cannot be understood: names it
     public static List<Setting> devices(Map<String, String> environment) {
-        Runtimes.check(environment);
-        List<Setting> all = new ArrayList<>();
-        for (Gpu gpu : GPUS) {
-            // NCCL has no trial, so nothing reads a variable for it.
-            String nccl =
-                    gpu.name().equals(PROBE) ? PROBE : NCCL + gpu.name().substring(OWN.length());
-            String origin =
-                    Stream.of(gpu.name(), nccl)
-                            .filter(name -> !environment.getOrDefault(name, "").isBlank())
-                            .findFirst()
-                            .orElse("");
-            all.add(
-                    new Setting(
-                            "",
-                            gpu.name(),
-                            environment.getOrDefault(origin, gpu.standard()).strip(),
-                            origin.isEmpty() ? Setting.DEFAULT : origin,
-                            gpu.meaning()));
-        }
+        List<Setting> all = new ArrayList<>(Runtimes.settings(environment));
         all.addAll(VerbsTransport.settings(environment));
         return List.copyOf(all);
     }

@@ -100,6 +100,41 @@ class ConfigCommandTest {
     }
 
     @Test
+    void ncclsVariablesOfGpusAreShownAsFarAsTheyCount() {
+        assertThat(
+                        show(
+                                Map.of(
+                                        "NCCL_P2P_DISABLE", "yes",
+                                        "NCCL_P2P_LEVEL", "pxb",
+                                        "NCCL_P2P_DIRECT_DISABLE", "0x1",
+                                        "NCCL_CUMEM_ENABLE", "off")))
+                .isZero();
+        assertThat(output.toString().lines())
+                .anyMatch(l -> l.matches("- +0 +default +TELPHER_P2P_DISABLE"))
+                .anyMatch(l -> l.matches("- +- +default +TELPHER_P2P_LEVEL"))
+                .anyMatch(
+                        l ->
+                                l.matches(
+                                        "- +0x1 +NCCL_P2P_DIRECT_DISABLE"
+                                                + " +TELPHER_P2P_DIRECT_DISABLE"))
+                .anyMatch(l -> l.matches("- +1 +default +TELPHER_CUMEM_ENABLE"));
+    }
+
+    @Test
+    void ofNcclsSwitchesOfPeersTheOneThatDecidesIsShown() {
+        Map<String, String> both = Map.of("NCCL_P2P_DISABLE", "1", "NCCL_P2P_LEVEL", "PXB");
+        assertThat(show(both)).isZero();
+        assertThat(output.toString().lines())
+                .anyMatch(l -> l.matches("- +1 +NCCL_P2P_DISABLE +TELPHER_P2P_DISABLE"))
+                .anyMatch(l -> l.matches("- +- +default +TELPHER_P2P_LEVEL"));
+        output.getBuffer().setLength(0);
+        assertThat(show(Map.of("NCCL_P2P_DISABLE", "1", "TELPHER_P2P_LEVEL", "sys"))).isZero();
+        assertThat(output.toString().lines())
+                .anyMatch(l -> l.matches("- +0 +default +TELPHER_P2P_DISABLE"))
+                .anyMatch(l -> l.matches("- +sys +TELPHER_P2P_LEVEL +TELPHER_P2P_LEVEL"));
+    }
+
+    @Test
     void misspeltVariablesAreNamedAndSecretsAreNot() {
         Map<String, String> environment =
                 Map.of("TELPHER_PROT", "1", "TELPHER_SECRET", "correct horse battery");

@@ -2,6 +2,7 @@ package io.telpher.internal.device;
 
 import io.telpher.Device;
 import io.telpher.DeviceMemory;
+import io.telpher.Setting;
 import io.telpher.TelpherException;
 import io.telpher.internal.device.cuda.CudaRuntime;
 import io.telpher.internal.device.hip.HipRuntime;
@@ -155,11 +156,12 @@ public final class Runtimes {
                 "no device '%s' here: %s".formatted(text, describe()));
     }
 
-    /// Looks at the variables that GPUs go by, in any environment; opens nothing.
+    /// What the variables that GPUs go by come to in any environment, for tools and people; opens
+    /// nothing.
     ///
     /// @throws IllegalArgumentException when one of Telpher's own makes no sense: names it
-    public static void check(Map<String, String> environment) {
-        CudaRuntime.check(environment::get);
+    public static List<Setting> settings(Map<String, String> environment) {
+        return CudaRuntime.settings(environment::get);
     }
 
     /// @return what is kept of trials, of all kinds of devices: see [GpuRuntime#keptTrials]

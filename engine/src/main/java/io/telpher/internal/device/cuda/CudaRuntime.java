@@ -1,11 +1,10 @@
 package io.telpher.internal.device.cuda;
 
 import io.telpher.Device;
+import io.telpher.Setting;
 import io.telpher.TelpherException;
 import io.telpher.internal.device.GpuRuntime;
 import io.telpher.internal.device.Intermediates;
-import io.telpher.internal.device.NumaPlacement;
-import io.telpher.internal.device.PeerPolicy;
 import io.telpher.internal.device.Pins;
 import io.telpher.internal.ffi.cuda.Cuda;
 import io.telpher.internal.ffi.cuda.CudaContexts;
@@ -113,14 +112,12 @@ public final class CudaRuntime implements GpuRuntime {
         return open(number);
     }
 
-    /// Reads all variables that GPUs go by.
+    /// What the variables that GPUs go by come to, for tools and people.
     ///
     /// @param environment gives a variable's value, or null
     /// @throws IllegalArgumentException when one of Telpher's own makes no sense: names it
-    public static void check(Function<String, @Nullable String> environment) {
-        PeerPolicy.of(environment);
-        PeerLimit.of(environment, NumaPlacement::machine);
-        Tuning.of(environment);
+    public static List<Setting> settings(Function<String, @Nullable String> environment) {
+        return GpuSettings.inForce(environment);
     }
 
     @Override
@@ -153,7 +150,7 @@ public final class CudaRuntime implements GpuRuntime {
     /// What fails leaves the device as it was.
     private CudaGpu make(int number) {
         // A variable that makes no sense is an error now, and not at some transfer.
-        check(Environment::getenv);
+        GpuSettings.check(Environment::getenv);
         CudaContext context = CudaContext.retain(device(number));
         boolean made = false;
         try {
