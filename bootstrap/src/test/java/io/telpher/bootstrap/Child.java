@@ -103,7 +103,9 @@ final class Child implements AutoCloseable {
 
     void signal(String name) {
         try {
-            Process kill = new ProcessBuilder("kill", "-" + name, "" + process.pid()).start();
+            // The shell's own: the program is in a package that not everybody has.
+            String command = "kill -%s %d".formatted(name, process.pid());
+            Process kill = new ProcessBuilder("sh", "-c", command).start();
             assertThat(kill.waitFor()).as("kill -" + name).isZero();
         } catch (IOException | InterruptedException e) {
             throw new AssertionError(e);

@@ -1,6 +1,7 @@
 package io.telpher.cli;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assumptions.assumeThat;
 
 import com.sun.net.httpserver.HttpServer;
 import java.io.IOException;
@@ -23,6 +24,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /// Runs the `telpher` script in a tree of its own, with JDKs and a Maven that are only scripts.
@@ -195,6 +197,45 @@ class LauncherTest {
         assertThat(Files.readAllLines(mavenCalls)).hasSize(1);
     }
 
+    /// The checksums are those that the release publishes beside its files; the folder in the cache
+    /// has its name by them.
+    @ParameterizedTest
+    @CsvSource({
+        "x86_64, OpenJDK25U-jdk_x64_linux_hotspot_25.0.3_9.tar.gz, 69264a7a211bf502",
+        "aarch64, OpenJDK25U-jdk_aarch64_linux_hotspot_25.0.3_9.tar.gz, 3e4287cb98870ba8"
+    })
+    void fetchesTheBuildForItsProcessor(String processor, String file, String checksum)
+            throws Exception {
+        environment.put("TELPHER_IGNORE_INSTALLED_JDK", "1");
+        Script.write(bin.resolve("uname"), "echo " + processor + "\n");
+        Script.write(bin.resolve("curl"), "exit 22\n");
+
+        Script.Result result = run("jdk");
+
+        assertThat(result.status()).isEqualTo(1);
+        assertThat(result.errors().lines())
+                .satisfiesExactly(
+                        line ->
+                                assertThat(line)
+                                        .contains(
+                                                "fetching Temurin 25",
+                                                "/" + file + " into ",
+                                                "/jdk-" + checksum),
+                        line ->
+                                assertThat(line)
+                                        .contains("cannot fetch", file, "install a JDK 25"));
+    }
+
+    @Test
+    void namesTheRemedyWhereNoBuildIsKnown() throws Exception {
+        environment.put("TELPHER_IGNORE_INSTALLED_JDK", "1");
+        Script.write(bin.resolve("uname"), "echo riscv64\n");
+
+        assertThat(run("jdk").errors())
+                .contains("none known for riscv64", "install a JDK 25", "JAVA_HOME")
+                .hasLineCount(1);
+    }
+
     @Test
     void putsTheCacheWhereXdgSays() throws Exception {
         serveJdk("99.0.1");
@@ -206,6 +247,7 @@ class LauncherTest {
 
     @Test
     void simultaneousFirstUsesFetchAndBuildOnce() throws Exception {
+        assumeThat(Tool.find("flock")).as("needs flock (package util-linux)").isNotNull();
         serveJdk("99.0.1");
 
         List<Script> running = new ArrayList<>();
@@ -225,6 +267,7 @@ class LauncherTest {
     /// Such as an image that runs for hours and makes its start-up cache when it ends.
     @Test
     void whoHoldsTheCacheFolderDoesNotKeepAJdkFromBeingFetched() throws Exception {
+        assumeThat(Tool.find("flock")).as("needs flock (package util-linux)").isNotNull();
         serveJdk("99.0.1");
         Path cache = Files.createDirectories(home.resolve(".cache/telpher"));
         Process holder =
@@ -355,6 +398,9 @@ class LauncherTest {
 
     /// Offers a JDK for download and hides the installed ones from the launcher.
     private void serveJdk(String version) throws Exception {
+        assumeThat(Tool.find("curl") != null || Tool.find("wget") != null)
+                .as("needs curl (package curl) or wget (package wget)")
+                .isTrue();
         jdk(temp.resolve("archive/jdk"), version);
         Path file = temp.resolve("archive.tar.gz");
         Process tar =

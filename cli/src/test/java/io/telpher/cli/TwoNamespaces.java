@@ -23,7 +23,22 @@ public final class TwoNamespaces implements AutoCloseable {
         if (!"root".equals(System.getProperty("user.name"))) {
             return "network namespaces need root";
         }
-        return Tool.find("ip") == null ? "needs ip of the package iproute2" : null;
+        if (Tool.find("ip") == null) {
+            return "needs ip of the package iproute2";
+        }
+        return Attempt.WORKS ? null : "cannot make network namespaces, though root: a container?";
+    }
+
+    /// Made once, when somebody asks.
+    private static final class Attempt {
+        static final boolean WORKS = works();
+
+        private static boolean works() {
+            String name = "tlptry" + ProcessHandle.current().pid();
+            int added = Tool.run(List.of("ip", "netns", "add", name), Map.of(), 20).exitCode();
+            Tool.run(List.of("ip", "netns", "del", name), Map.of(), 20);
+            return added == 0;
+        }
     }
 
     /// Makes them with one link.

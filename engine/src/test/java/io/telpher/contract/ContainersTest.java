@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import io.telpher.Connection;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -32,6 +33,7 @@ class ContainersTest {
                 "root".equals(System.getProperty("user.name"))
                         && Files.isExecutable(Path.of("/usr/bin/unshare")),
                 "needs root and unshare of the package util-linux");
+        assumeTrue(Attempt.WORKS, "no namespaces can be made, though this is root: a container?");
         List<String> command = new ArrayList<>(List.of("/usr/bin/unshare"));
         command.addAll(Arrays.asList(flags));
         command.addAll(
@@ -40,6 +42,30 @@ class ContainersTest {
         // Both are process 1, and the JVM names a file in /tmp by that.
         return PeerProcess.start(
                 List.of("-XX:-UsePerfData"), Map.of(), command.toArray(String[]::new));
+    }
+
+    /// Made once, when the first container is wanted.
+    private static final class Attempt {
+        static final boolean WORKS = works();
+
+        private static boolean works() {
+            try {
+                return new ProcessBuilder(
+                                        "/usr/bin/unshare",
+                                        "--pid",
+                                        "--ipc",
+                                        "--mount",
+                                        "--net",
+                                        "true")
+                                .redirectErrorStream(true)
+                                .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                                .start()
+                                .waitFor()
+                        == 0;
+            } catch (IOException | InterruptedException e) {
+                return false;
+            }
+        }
     }
 
     /// Connects two peers, moves bytes over the paths that are expected, and kills one.

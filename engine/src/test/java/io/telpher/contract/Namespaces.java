@@ -40,7 +40,21 @@ final class Namespaces implements AutoCloseable {
                 return "network namespaces need " + tool[0] + ": install the package " + tool[1];
             }
         }
-        return null;
+        return Attempt.FAILURE;
+    }
+
+    /// Made once, when somebody asks: root of a container may not be allowed to.
+    private static final class Attempt {
+        static final String FAILURE = failure();
+
+        private static String failure() {
+            try {
+                create("try").close();
+                return null;
+            } catch (AssertionError e) {
+                return "no network namespaces can be made, though this is root: " + e.getMessage();
+            }
+        }
     }
 
     private static String find(String tool) {

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import io.telpher.cli.Main;
 import io.telpher.cli.Tool;
 import io.telpher.cli.bench.BenchCommand;
+import io.telpher.internal.ffi.linux.Processes;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -127,7 +128,7 @@ class WatchTest {
     @Test
     void topSaysThatAProcessIsStopped() throws Exception {
         awaitTop(() -> output.toString().contains("  lane 0"));
-        assertThat(new ProcessBuilder("kill", "-STOP", "" + pid).start().waitFor()).isZero();
+        assertThat(Processes.kill((int) pid, Processes.SIGSTOP)).isZero();
         awaitTop(() -> output.toString().startsWith("process " + pid + ": these numbers are "));
         assertThat(output.toString()).contains("s old, the process is stopped", "  lane 0");
     }
