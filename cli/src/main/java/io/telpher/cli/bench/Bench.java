@@ -125,12 +125,7 @@ final class Bench {
                 table.row(line);
                 line.clear();
             }
-            if (row.wrong() > 0) {
-                throw new BenchFailure(
-                        "wrong data: %d bytes of %s over %s; the first is %s"
-                                .formatted(
-                                        row.wrong(), test, part.stage().path(), row.firstWrong()));
-            }
+            row.checked();
             Map<String, List<PeerResult>> found = new LinkedHashMap<>();
             double beside = options.seconds() > 0 ? options.seconds() : PEER_SECONDS;
             for (Peer peer : peers.present()) {
@@ -180,7 +175,8 @@ final class Bench {
     private void metrics(Plan.Part part) {
         Stage stage = part.stage();
         if (stage.traffic() == Traffic.INCAST) {
-            Row row = meter.measure(part.cases().getLast(), Math.max(2, options.seconds()));
+            double seconds = Math.max(2, options.seconds());
+            Row row = meter.measure(part.cases().getLast(), seconds).checked();
             String name =
                     "fairness, %s, incast of %d over %s"
                             .formatted(row.test(), stage.ranks(), stage.path());
@@ -240,12 +236,12 @@ final class Bench {
     private void sumOfRails(Stage stage, Case test) {
         String what = test + " over " + stage.path();
         double seconds = Math.max(1, options.seconds());
-        double together = meter.measure(test, seconds).gbps();
+        double together = meter.measure(test, seconds).checked().gbps();
         double sum = 0;
         for (String rail : stage.rails()) {
             crew.leave();
             crew.open(stage.withRails(List.of(rail)));
-            Row alone = meter.measure(test, seconds);
+            Row alone = meter.measure(test, seconds).checked();
             json.metric(what + ", rail " + rail, alone.gbps(), "GB/s", null);
             table.remark("  rail %s alone: %s GB/s".formatted(rail, Table.figure(alone.gbps())));
             sum += alone.gbps();

@@ -22,7 +22,7 @@ final class Comparison {
 
     /// Adds one round of one row. Results with wrong data are no results.
     void add(Row row, String peer, List<PeerResult> all) {
-        List<PeerResult> results = all.stream().filter(r -> r.wrong() == 0).toList();
+        List<PeerResult> results = all.stream().filter(r -> !r.isWrong()).toList();
         if (results.isEmpty()) {
             return;
         }

@@ -12,6 +12,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
 
 /// The CUDA driver alone, the limit of all that its copy engines carry: `cuMemcpyAsync` into or out
@@ -148,7 +149,7 @@ final class CudaPeer implements Peer {
                                     figures.usP50(),
                                     figures.usP99(),
                                     figures.cpuPerGb(),
-                                    figures.wrong()));
+                                    OptionalLong.of(figures.wrong())));
                 }
             }
         }

@@ -184,7 +184,7 @@ final class Figures {
             crew.open(stage);
             RowMeter meter = new RowMeter(crew, options.warmUp());
             meter.warmUp(Op.WRITE, 1 << 20);
-            Row row = meter.measure(new Case(Op.WRITE, 1 << 20, 1, 4), 4);
+            Row row = meter.measure(new Case(Op.WRITE, 1 << 20, 1, 4), 4).checked();
             json.row(row, crew.lanes(), 1, crew.pins());
             json.metric("fairness of 8 senders over " + path, row.fairness(), "Jain's index", 1);
             crew.leave();

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalLong;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
@@ -16,6 +17,10 @@ final class Iperf3Peer implements Peer {
     static final String PACKAGE = "iperf3";
 
     private static final long LEAST_BYTES = 64 << 10;
+
+    /// The longest `-l` that it takes.
+    private static final long MOST_BYTES = 1 << 20;
+
     /// How many TCP connections it is tried with.
     static final List<Integer> STREAMS = List.of(1, 2, 4);
 
@@ -47,7 +52,7 @@ final class Iperf3Peer implements Peer {
         List<PeerResult> results = new ArrayList<>();
         if (stage.transport().equals("tcp") && test.depth() > 1 && test.bytes() >= LEAST_BYTES) {
             for (int streams : STREAMS) {
-                results.add(measure(streams, seconds));
+                results.add(measure(streams, test.bytes(), seconds));
             }
         }
         return results;
@@ -56,7 +61,9 @@ final class Iperf3Peer implements Peer {
     /// Runs it once.
     ///
     /// @param streams TCP connections
-    PeerResult measure(int streams, double seconds) {
+    /// @param bytes that are written and read by a system call, as far as it can
+    PeerResult measure(int streams, long bytes, double seconds) {
+        long length = Math.min(bytes, MOST_BYTES);
         int port = Ports.free();
         Process server = null;
         try {
@@ -68,6 +75,7 @@ final class Iperf3Peer implements Peer {
             List<String> client = new ArrayList<>();
             client.addAll(List.of(program, "-c", "127.0.0.1", "-p", "" + port, "-J"));
             client.addAll(List.of("-P", "" + streams, "-t", "" + Math.max(1, Math.round(seconds))));
+            client.addAll(List.of("-l", "" + length));
             Tool.Output output = Tool.run(UcxPeer.pinned(cores, 0, client), Map.of(), 60);
             if (output.exitCode() != 0) {
                 throw new BenchFailure(
@@ -83,13 +91,15 @@ final class Iperf3Peer implements Peer {
                     "tcp",
                     "own",
                     "write",
-                    "-t %d, %s".formatted(Math.max(1, Math.round(seconds)), UcxPeer.where(cores)),
+                    "-t %d -l %d, %s"
+                            .formatted(
+                                    Math.max(1, Math.round(seconds)), length, UcxPeer.where(cores)),
                     0,
                     summary.gbps(),
                     Double.NaN,
                     Double.NaN,
                     summary.cpuPerGb(),
-                    0);
+                    OptionalLong.empty());
         } catch (IOException e) {
             throw new BenchFailure("cannot start iperf3: " + e.getMessage(), e);
         } finally {

@@ -98,7 +98,7 @@ final class JsonLines implements AutoCloseable {
         fields.put("us_p99", peer.usP99());
         fields.put("us_p999", Double.NaN);
         fields.put("cpu_s_per_GB", peer.cpuPerGb());
-        fields.put("wrong", peer.wrong());
+        fields.put("wrong", peer.wrong().isPresent() ? peer.wrong().getAsLong() : Double.NaN);
         write(fields);
     }
 

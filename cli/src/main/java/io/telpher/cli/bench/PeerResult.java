@@ -1,5 +1,7 @@
 package io.telpher.cli.bench;
 
+import java.util.OptionalLong;
+
 /// What another program reached.
 ///
 /// @param system its name: `ucx`, `iperf3`, `memcpy`, `nixl`, ...
@@ -16,7 +18,7 @@ package io.telpher.cli.bench;
 /// @param usP50 median in microseconds, or NaN
 /// @param usP99 99th percentile in microseconds, or NaN
 /// @param cpuPerGb processor seconds of both sides for 1e9 bytes, or NaN
-/// @param wrong bytes that were not what was sent; 0 where its test does not look
+/// @param wrong bytes that were not what was sent; empty where its test does not look
 record PeerResult(
         String system,
         String version,
@@ -32,4 +34,9 @@ record PeerResult(
         double usP50,
         double usP99,
         double cpuPerGb,
-        long wrong) {}
+        OptionalLong wrong) {
+    /// Whether data was found wrong: then the rest says nothing.
+    boolean isWrong() {
+        return wrong.orElse(0) > 0;
+    }
+}

@@ -10,6 +10,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
 
 /// `perftest`, the benchmarks of rdma-core's makers: verbs with nothing on top, from C. Its client
@@ -138,7 +139,7 @@ final class PerftestPeer implements Peer {
                 output.usP50(),
                 output.usP99(),
                 Double.NaN,
-                0);
+                OptionalLong.empty());
     }
 
     private static String name(NicPort port) {

@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
@@ -137,8 +138,9 @@ final class PythonPeer implements Peer {
                 }
                 case Answer.Yes yes -> {
                     PeerResult result = result(yes.fields());
-                    if (result.wrong() > 0) {
-                        remark(what, what + ": " + result.wrong() + " bytes were wrong");
+                    if (result.isWrong()) {
+                        long wrong = result.wrong().orElseThrow();
+                        remark(what, what + ": " + wrong + " bytes were wrong");
                     }
                     results.add(result);
                 }
@@ -233,7 +235,7 @@ final class PythonPeer implements Peer {
                 optional(fields, "us_p50"),
                 optional(fields, "us_p99"),
                 optional(fields, "cpu_s_per_GB"),
-                (long) number(fields, "wrong"));
+                OptionalLong.of((long) number(fields, "wrong")));
     }
 
     private static String text(Map<String, Object> fields, String name) {

@@ -109,14 +109,7 @@ final class Report {
                     List<String> row = new ArrayList<>();
                     key.forEach(value -> row.add(value.toString()));
                     NUMBERS.forEach(name -> row.add(median(rounds, name)));
-                    row.add(
-                            rounds.stream()
-                                            .mapToLong(
-                                                    r ->
-                                                            ((Number) r.getOrDefault("wrong", 0L))
-                                                                    .longValue())
-                                            .sum()
-                                    + "");
+                    row.add(wrong(rounds));
                     row.add(String.valueOf(rounds.getFirst().getOrDefault("settings", "")));
                     rows.add(row);
                 });
@@ -140,6 +133,17 @@ final class Report {
                         "wrong",
                         "settings"),
                 rows);
+    }
+
+    /// The bytes that were wrong in all rounds, or nothing where nobody looked.
+    private static String wrong(List<Map<String, Object>> rounds) {
+        List<Long> counts = new ArrayList<>();
+        for (Map<String, Object> round : rounds) {
+            if (round.get("wrong") instanceof Long count) {
+                counts.add(count);
+            }
+        }
+        return counts.isEmpty() ? "" : "" + counts.stream().mapToLong(Long::longValue).sum();
     }
 
     private static String median(List<Map<String, Object>> rounds, String name) {

@@ -32,6 +32,17 @@ record Row(
         @Nullable String firstWrong,
         int group,
         double fairness) {
+    /// @return this, where all data was right
+    /// @throws BenchFailure where not: a figure of wrong data is none
+    Row checked() {
+        if (wrong > 0) {
+            throw new BenchFailure(
+                    "wrong data: %d bytes of %s over %s; the first is %s"
+                            .formatted(wrong, test, stage.path(), firstWrong));
+        }
+        return this;
+    }
+
     /// @return operations a second, in millions
     double millionsPerSecond() {
         return gbps * 1e3 / test.bytes();

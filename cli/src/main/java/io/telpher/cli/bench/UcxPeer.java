@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
 
 /// UCX, by its own benchmark `ucx_perftest`.
@@ -175,7 +176,7 @@ final class UcxPeer implements Peer {
                 p50,
                 p99,
                 Math.max(0, median.cpuSeconds - base) / moved,
-                0);
+                OptionalLong.empty());
     }
 
     /// Notes how long an operation takes, so that the next run is as long as it should be: what

@@ -42,7 +42,7 @@ final class Versus {
         for (Map.Entry<String, List<PeerResult>> peer : results.entrySet()) {
             for (PeerResult result : peer.getValue()) {
                 double value = deep ? result.gbps() : result.usP50();
-                if (result.wrong() == 0 && Double.isFinite(value)) {
+                if (!result.isWrong() && Double.isFinite(value)) {
                     line.put(peer.getKey() + " " + result.tool(), value);
                     boolean better = deep ? value > best : value < best;
                     best = Double.isNaN(best) || better ? value : best;

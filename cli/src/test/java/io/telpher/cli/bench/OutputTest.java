@@ -2,6 +2,7 @@ package io.telpher.cli.bench;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.telpher.cli.Json;
 import java.io.ByteArrayOutputStream;
@@ -15,6 +16,7 @@ import java.time.LocalDate;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalLong;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -87,7 +89,7 @@ class OutputTest {
                         2,
                         3,
                         4,
-                        0);
+                        OptionalLong.empty());
         try (JsonLines lines = new JsonLines(file, null)) {
             lines.row(ROW, 3, 2, "pinned to cores 0,1");
             lines.peer(peer, new Case(Op.READ, 8, 1, 1), 2);
@@ -100,11 +102,13 @@ class OutputTest {
                         + ".*\"memory\":.*\"op\":\"write\",\"tool\":.*\"settings\":.*\"bytes\":8,"
                         + "\"pieces\":1,\"depth\":1,\"lanes\":%d,\"round\":2,\"iterations\":\\d+,"
                         + "\"GBps\":.*\"us_p50\":.*\"us_p99\":.*\"us_p999\":.*\"cpu_s_per_GB\":.*"
-                        + "\"wrong\":0}";
+                        + "\"wrong\":%s}";
         assertThat(lines.get(0))
-                .matches(order.formatted(3))
+                .matches(order.formatted(3, 0))
                 .contains("\"system\":\"telpher\"", "\"client\":\"java\"", "groups of 64");
-        assertThat(lines.get(1)).matches(order.formatted(0)).contains("\"tool\":\"ucp_put_lat\"");
+        assertThat(lines.get(1))
+                .matches(order.formatted(0, null))
+                .contains("\"tool\":\"ucp_put_lat\"");
         assertThat(lines.get(2))
                 .isEqualTo(
                         "{\"metric\":\"sum of rails\",\"value\":1.5,\"unit\":\"GB/s\",\"reference\":null}");
@@ -114,6 +118,17 @@ class OutputTest {
                                 + "\"transport\":\"shm\",\"path\":\"mapped\",\"memory\":\"telpher\","
                                 + "\"op\":\"write\",\"bytes\":8,\"pieces\":1,\"depth\":1,"
                                 + "\"client\":\"java\",\"of\":\"us_p50\",\"median\":2,\"min\":1,\"max\":3}");
+    }
+
+    @Test
+    void aRowOfWrongDataIsNoFigure() {
+        assertThat(ROW.checked()).isSameAs(ROW);
+        Row wrong =
+                new Row(STAGE, ROW.test(), 9, 1, 1, 1, 1, 1, 1, 3, "byte 7 of the target", 1, 1);
+        assertThatThrownBy(wrong::checked)
+                .isInstanceOf(BenchFailure.class)
+                .hasMessageContaining("3 bytes")
+                .hasMessageContaining("byte 7 of the target");
     }
 
     @Test
@@ -236,6 +251,6 @@ class OutputTest {
                 us,
                 us,
                 1,
-                wrong);
+                OptionalLong.of(wrong));
     }
 }

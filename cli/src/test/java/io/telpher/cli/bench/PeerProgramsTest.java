@@ -56,7 +56,7 @@ class PeerProgramsTest {
             if sys.argv[1:] == ["--version"]:
                 print("iperf 3.12 (cJSON 1.7.15)\\nLinux host 6.18")
                 sys.exit()
-            options, _ = getopt.getopt(sys.argv[1:], "s1p:c:JP:t:")
+            options, _ = getopt.getopt(sys.argv[1:], "s1p:c:JP:t:l:")
             options = dict(options)
             if "-s" in options:
                 with socket.create_server(("127.0.0.1", int(options["-p"]))) as server:
@@ -149,7 +149,11 @@ class PeerProgramsTest {
     }
 
     private double ours(String op, long depth, String of) throws IOException {
-        return number(Map.of("system", "telpher", "path", "tcp", "op", op, "depth", depth), of);
+        return ours("tcp", op, depth, of);
+    }
+
+    private double ours(String path, String op, long depth, String of) throws IOException {
+        return number(Map.of("system", "telpher", "path", path, "op", op, "depth", depth), of);
     }
 
     private double number(Map<String, ?> wanted, String field) throws IOException {
@@ -175,7 +179,7 @@ class PeerProgramsTest {
         checkCalls(
                 "UCX_TLS=posix,self" + put,
                 "UCX_TLS=tcp UCX_NET_DEVICES=lo" + put,
-                "iperf3 -c 127\\.0\\.0\\.1 -p \\d+ -J -P 4 -t 1");
+                "iperf3 -c 127\\.0\\.0\\.1 -p \\d+ -J -P 4 -t 1 -l 65536");
 
         Map<String, ?> ucx =
                 Map.of(
@@ -198,6 +202,7 @@ class PeerProgramsTest {
         checkRatio("iperf3", "-P 1", "write", 4, "GBps", 1);
         checkRatio("iperf3", "best", "write", 4, "GBps", 3);
         assertThat(lines(Map.of("ratio", "telpher/iperf3", "path", "mapped"))).isEmpty();
+        assertThat(lines(ucx).getFirst()).as("nobody looked").doesNotContainKey("wrong");
     }
 
     /// In flight the fastest test counts, one at a time that of the shortest time. UCX has no
@@ -250,6 +255,35 @@ class PeerProgramsTest {
         assertThat(ratio(peer, tool, op, depth, of))
                 .as("%s of %s at depth %d against %s of %s", of, op, depth, tool, peer)
                 .isCloseTo(ours(op, depth, of) / its, withinPercentage(1));
+    }
+
+    @Test
+    void figuresAreMeasuredAgainstThemAndWritten() throws IOException {
+        Path table = temp.resolve("table.md");
+        Tool.Output output =
+                BenchProcess.run(
+                        imitations(),
+                        "--figures=shm-write-8-rate,tcp-write-64K,tcp-write-1M-iperf3",
+                        "--rounds=1",
+                        "--seconds=0.02",
+                        "--patience=0",
+                        "--markdown=" + table,
+                        "--json=" + json);
+        assertThat(output.exitCode()).as(output.error() + output.text()).isZero();
+        checkCalls("iperf3 -c 127\\.0\\.0\\.1 -p \\d+ -J -P 1 -t 1 -l 1048576");
+        checkFigure("shm-write-8-rate", 10, ours("mapped", "write", 16, "GBps") * 1e3 / 8);
+        checkFigure("tcp-write-64K", 1, ours("write", 1, "us_p50") / 5);
+        checkFigure("tcp-write-1M-iperf3", 1.8, ours("write", 16, "GBps") / 3);
+        assertThat(table)
+                .content()
+                .contains("of 1 rounds")
+                .contains("TCP, 64 KiB write completed, p50 / UCX ucp_put_lat | ");
+    }
+
+    private void checkFigure(String name, double bar, double value) throws IOException {
+        Map<String, ?> metric = Map.of("metric", "figure " + name);
+        assertThat(number(metric, "value")).as(name).isCloseTo(value, withinPercentage(1));
+        assertThat(number(metric, "reference")).as(name).isEqualTo(bar);
     }
 
     @Test

@@ -101,7 +101,7 @@ class PythonPeerTest {
         Path python = python("echo '" + GOOD.replace("\"wrong\":0", "\"wrong\":3") + "'");
         PythonPeer peer = new PythonPeer("mooncake", python, temp.resolve("none"), List.of());
         List<PeerResult> results = peer.measure(stage("tcp"), test(1), 0.01);
-        assertThat(results).hasSize(2).allMatch(r -> r.wrong() == 3);
+        assertThat(results).hasSize(2).allMatch(r -> r.wrong().orElseThrow() == 3);
         assertThat(peer.remarks().toString()).contains("3 bytes were wrong");
         StringWriter text = new StringWriter();
         Comparison comparison = new Comparison();
@@ -144,14 +144,18 @@ class PythonPeerTest {
             assertThat(peer.remarks()).isEmpty();
             assertThat(results).extracting(PeerResult::tool).containsExactly("default", "tuned");
             assertThat(results)
-                    .allMatch(r -> r.wrong() == 0 && r.gbps() > 0 && r.op().equals("write"))
+                    .allMatch(
+                            r ->
+                                    r.wrong().orElseThrow() == 0
+                                            && r.gbps() > 0
+                                            && r.op().equals("write"))
                     .allMatch(r -> (depth == 1) == (r.usP50() > 0))
                     .allMatch(r -> r.iterations() >= 10 && r.client().equals("python"));
         }
         assertThat(peer.measure(stage("tcp"), new Case(Op.WRITE, 4096, 8, 1), 0.02))
                 .as("in pieces, of host memory too")
                 .hasSize(2)
-                .allMatch(r -> r.wrong() == 0 && r.usP50() > 0);
+                .allMatch(r -> r.wrong().orElseThrow() == 0 && r.usP50() > 0);
         assertThat(peer.remarks()).isEmpty();
         assertThat(peer.measure(stage("mapped"), test(1), 0.02)).isEmpty();
         assertThat(peer.remarks()).singleElement().asString().contains("no shared memory");
@@ -164,8 +168,8 @@ class PythonPeerTest {
                         .replace("n == length", "n == length - 1"));
         assertThat(peer("mooncake").measure(stage("tcp"), test(1), 0.02))
                 .isNotEmpty()
-                .allMatch(r -> r.wrong() <= 1)
-                .anyMatch(r -> r.wrong() == 1);
+                .allMatch(r -> r.wrong().orElseThrow() <= 1)
+                .anyMatch(r -> r.wrong().orElseThrow() == 1);
     }
 
     @Test
@@ -200,7 +204,9 @@ class PythonPeerTest {
         for (int depth : new int[] {1, 4}) {
             List<PeerResult> results = peer.measure(stage("mapped"), test(depth), 0.02);
             assertThat(peer.remarks()).isEmpty();
-            assertThat(results).hasSize(2).allMatch(r -> r.wrong() == 0 && r.gbps() > 0);
+            assertThat(results)
+                    .hasSize(2)
+                    .allMatch(r -> r.wrong().orElseThrow() == 0 && r.gbps() > 0);
         }
         assertThat(peer.measure(stage("tcp"), test(1), 0.02)).isEmpty();
         assertThat(peer.remarks().toString()).contains("before the bytes are there");
@@ -222,7 +228,7 @@ class PythonPeerTest {
         for (PythonPeer peer : peers) {
             List<PeerResult> results = peer.measure(stage("tcp"), test(1), 0.05);
             assertThat(results).as("%s", peer.remarks()).isNotEmpty();
-            assertThat(results).allMatch(r -> r.wrong() == 0 && r.usP50() > 0);
+            assertThat(results).allMatch(r -> r.wrong().orElseThrow() == 0 && r.usP50() > 0);
         }
     }
 

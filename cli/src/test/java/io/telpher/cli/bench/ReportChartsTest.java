@@ -11,6 +11,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -211,8 +212,21 @@ class ReportChartsTest {
                 lines.row(new Row(stage, test, 9, 1, 2, 2, 2, 2, 1, 0, null, 1, 1), 1, 1, "");
                 lines.peer(
                         new PeerResult(
-                                "ucx", "1", "c", words[1], "tcp", "tcp", "own", words[2], "", 9, 1,
-                                3, 3, 1, 0),
+                                "ucx",
+                                "1",
+                                "c",
+                                words[1],
+                                "tcp",
+                                "tcp",
+                                "own",
+                                words[2],
+                                "",
+                                9,
+                                1,
+                                3,
+                                3,
+                                1,
+                                OptionalLong.empty()),
                         test,
                         1);
                 lines.ratio("ucx", words[1], words[2], stage, test, "us_p50", new Spread(1, 1, 1));

@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.OptionalLong;
 import org.jsoup.Jsoup;
 import org.jsoup.nodes.Document;
 import org.jsoup.nodes.Element;
@@ -123,6 +124,6 @@ class ReportTest {
                 1,
                 2,
                 Double.NaN,
-                0);
+                OptionalLong.of(0));
     }
 }

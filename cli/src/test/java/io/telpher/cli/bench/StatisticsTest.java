@@ -7,6 +7,8 @@ import static org.assertj.core.api.Assertions.within;
 import java.util.List;
 import org.HdrHistogram.Histogram;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 class StatisticsTest {
     @Test
@@ -45,6 +47,46 @@ class StatisticsTest {
 
     private static Figure figure(double bar, double aim, Figure.Better better) {
         return new Figure("name", "what", bar, aim, better, "x", round -> 0);
+    }
+
+    /// A bar is moved here and in the list, or not at all.
+    @ParameterizedTest
+    @CsvSource({
+        "shm-write-64K, 0.95, 1.0",
+        "shm-write-1M, 0.95, 1.0",
+        "shm-write-64M, 1.0, 1.3",
+        "shm-memcpy-64K, NaN, 1.0",
+        "shm-memcpy-1M, NaN, 1.0",
+        "cma-write-1M, 1.0, 1.2",
+        "shm-message-8, 1.0, 0.6",
+        "shm-message-8-p99, 1.5, 1.0",
+        "shm-write-8-rate, 10, 40",
+        "shm-pieces, 0.3, 0.12",
+        "shm-loaded, 10, 3",
+        "tcp-write-1M, 0.9, 1.1",
+        "tcp-write-1M-iperf3, 1.8, 3",
+        "tcp-write-1M-cpu, 1.2, 1.0",
+        "tcp-send-8, 1.1, 0.9",
+        "tcp-send-8-p99, 1.5, 1.0",
+        "tcp-write-8, 1.1, 0.9",
+        "tcp-write-64K, 1.0, 0.8",
+        "tcp-pieces, 1.2, 0.5",
+        "tcp-loaded, 10, 3",
+        "rails-equal, 0.95, 0.98",
+        "rails-1:2, 0.95, 0.98",
+        "incast-shm, 0.95, 0.99",
+        "incast-tcp, 0.95, 0.99",
+        "idle-shm, 1, NaN",
+        "idle-tcp, 1, NaN",
+        "memory-shm, 256, NaN",
+        "memory-tcp, 256, NaN",
+        "threads-shm, 0, NaN",
+        "threads-tcp, 0, NaN"
+    })
+    void barsStayWhatWasPromised(String name, Double bar, Double aim) {
+        Figure figure = FigureList.choose(List.of(name)).getFirst();
+        assertThat(figure.bar()).isEqualTo(bar);
+        assertThat(figure.aim()).isEqualTo(aim);
     }
 
     @Test
