@@ -59,6 +59,7 @@ static int run_copy(struct work *work) {
             from_id = a < 0 ? -1 : devices[a].id;
             to_id = b < 0 ? -1 : devices[b].id;
             int direct = from_id >= 0 && to_id >= 0 && from_id != to_id;
+            if (direct && peers_listed("FAKE_CUDA_CRASH_PEERS", from_id, to_id)) abort();
             if (direct && peers_listed("FAKE_CUDA_HANG_PEERS", from_id, to_id)) {
                 pthread_mutex_unlock(&lock);
                 for (;;) pause();

@@ -1,6 +1,7 @@
 package io.telpher.contract;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.awaitility.Awaitility.await;
 
 import io.telpher.Access;
 import io.telpher.Device;
@@ -11,10 +12,12 @@ import io.telpher.internal.ffi.cuda.FakeGpu;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -58,24 +61,10 @@ class GpuProbeTest {
             String path, String explained, int seconds, Map<String, String> variables) {
         try (PeerProcess here = start(seconds, variables);
                 PeerProcess there = start(seconds, variables)) {
-            byte[] address = there.run(self -> self.endpoint().address().toBytes());
-            var accepted = there.begin(Participant::accept);
-            here.tell(self -> self.connect(address));
-            Peer.result(accepted);
-            byte[] target =
-                    there.run(
-                            self ->
-                                    self.keep("gpu", allocate(self, 1), Participant.arena())
-                                            .remote()
-                                            .toBytes());
-            here.tell(self -> self.keep("gpu", allocate(self, 0), Participant.arena()));
+            byte[] target = prepare(here, there);
             long end = System.nanoTime() + 3 * Participant.LIMIT.toNanos();
             for (long seed = 0; ; seed++) {
-                here.fill("gpu", 0, SIZE, seed);
-                Outcome outcome =
-                        here.run(self -> self.write("gpu", 0, SIZE, RemoteMemory.ofBytes(target)));
-                outcome.assertDone(SIZE);
-                there.check("gpu", 0, SIZE, seed);
+                Outcome outcome = write(here, there, target, seed);
                 String text = here.run(self -> self.connection().explain());
                 if (outcome.path().equals(path) && text.contains(explained)) {
                     return text + here.run(self -> Runtimes.keptTrials().toString());
@@ -83,6 +72,31 @@ class GpuProbeTest {
                 assertThat(System.nanoTime()).as(text).isLessThan(end);
             }
         }
+    }
+
+    /// Connects the two, and gives each memory of a GPU of its own.
+    ///
+    /// @return the target's
+    private static byte[] prepare(PeerProcess here, PeerProcess there) {
+        byte[] address = there.run(self -> self.endpoint().address().toBytes());
+        var accepted = there.begin(Participant::accept);
+        here.tell(self -> self.connect(address));
+        Peer.result(accepted);
+        here.tell(self -> self.keep("gpu", allocate(self, 0), Participant.arena()));
+        return there.run(
+                self ->
+                        self.keep("gpu", allocate(self, 1), Participant.arena())
+                                .remote()
+                                .toBytes());
+    }
+
+    private static Outcome write(PeerProcess here, PeerProcess there, byte[] target, long seed) {
+        here.fill("gpu", 0, SIZE, seed);
+        Outcome outcome =
+                here.run(self -> self.write("gpu", 0, SIZE, RemoteMemory.ofBytes(target)));
+        outcome.assertDone(SIZE);
+        there.check("gpu", 0, SIZE, seed);
+        return outcome;
     }
 
     private static MemoryRegion allocate(Participant self, int device) {
@@ -144,6 +158,37 @@ class GpuProbeTest {
                         Map.of("FAKE_CUDA_DEVICES", "3", "FAKE_CUDA_CORRUPT_PEERS", "0-1"));
         assertThat(found).contains("path cuda-cumem by", "a trial has shown that it does not work");
         assertThat(kept()).hasSize(3).filteredOn("good"::equals).hasSize(2);
+    }
+
+    /// A driver that takes the child along has said nothing of what would arrive: the pair is
+    /// tried again later, and bytes are staged meanwhile.
+    @Test
+    void aDriverThatCrashesTakesTheChildAloneAndIsNoVerdict() throws IOException {
+        Map<String, String> crashes = Map.of("FAKE_CUDA_CRASH_PEERS", "0-1");
+        try (PeerProcess here = start(60, crashes);
+                PeerProcess there = start(60, crashes)) {
+            ProcessHandle initiator = ProcessHandle.of(here.pid()).orElseThrow();
+            CompletableFuture<Void> crash =
+                    CompletableFuture.runAsync(
+                            () -> {
+                                awaitChild(initiator, true);
+                                awaitChild(initiator, false);
+                            });
+            byte[] target = prepare(here, there);
+            write(here, there, target, 1);
+            crash.join();
+            Outcome after = write(here, there, target, 2);
+            assertThat(after.path()).isEqualTo("shm-ring");
+            String explained = here.run(self -> self.connection().explain());
+            assertThat(explained).contains("a child process tries").doesNotContain("does not work");
+        }
+        assertThat(kept()).isEmpty();
+    }
+
+    private static void awaitChild(ProcessHandle parent, boolean alive) {
+        await().atMost(Participant.LIMIT)
+                .pollInterval(Duration.ofMillis(10))
+                .until(() -> parent.descendants().findAny().isPresent() == alive);
     }
 
     @Test
