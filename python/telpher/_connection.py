@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Union
 
-from . import _memory, _pieces, _streams, _table
+from . import _ends, _memory, _pieces, _streams, _table
 from ._arguments import as_bytes, as_text, limit, nanoseconds, whole
 from ._errors import Closed, Error, TimedOut
 from ._region import MemoryRegion, MemorySlice, register
 from ._table import DONE, calls
-from ._transfer import PostedTransfer, PreparedTransfer, Transfer, finished, hold
+from ._transfer import PostedTransfer, PreparedTransfer, Transfer, finished
 from ._values import CounterUpdate, EndpointAddress, RemoteMemory, address_of_bytes
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class Connection:
                 return finished(word)
             transfer = self._posted(word, sides.keep, sides.lent())
         if transfer._temporary:
-            hold(transfer)
+            _ends.hold(transfer)
         return transfer
 
     def _prepare(

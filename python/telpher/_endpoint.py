@@ -9,7 +9,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, TypedDict, Union, cast
 
-from . import _memory, _region, _table, _transfer
+from . import _ends, _memory, _region, _table
 from ._connection import Connection, wait_for_task
 from ._arguments import as_secret, as_text, nanoseconds
 from ._errors import Closed, TimedOut
@@ -297,10 +297,10 @@ def devices() -> List[Dict[str, str]]:
 def _at_exit() -> None:
     """The callback thread ends first; then endpoints close."""
     if _table.usable():
-        _transfer.stop_callbacks()
+        _ends.stop()
         for endpoint in list(_endpoints):
             try:
                 endpoint.close()
             except Exception:
                 pass
-    _transfer.let_go()
+    _ends.let_go()

@@ -1,4 +1,4 @@
-"""One operation, and the thread that tells of ends."""
+"""One operation."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import ctypes
 import itertools
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, Iterable, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Generator, Iterable, List, Optional, Tuple, Union
 
-from . import _streams, _table
+from . import _ends, _streams, _table
 from ._arguments import nanoseconds
 from ._errors import Closed, Ended, Error, ForkedError, InternalError, TimedOut, again
 from ._table import DONE, calls
@@ -115,7 +115,7 @@ class Transfer:
     def add_done_callback(self, fn: Callback) -> None:
         """Calls ``fn(transfer)`` once when the current posting ends, in whatever way: on the thread ``telpher-callbacks``, or at once in this
         one when it has ended. What it raises is logged to the logger ``telpher`` (but in this thread KeyboardInterrupt and SystemExit are raised). It should be short: all callbacks share that thread."""
-        _call(fn, self)
+        _ends.call(fn, self)
 
     def __await__(self) -> Generator[Any, None, int]:
         if self._result is None and not self._poll():
@@ -230,15 +230,15 @@ class PostedTransfer(Transfer):
 
     def add_done_callback(self, fn: Callback) -> None:
         _table.check()
-        with _watch_lock:
+        with _ends.lock:
             if self._result is None:
-                callbacks = _watch(self)
-                _have_thread()
+                callbacks = _ends.watch(self)
+                _ends.have_thread()
                 callbacks.append(fn)
                 return
         if self._result is _IDLE:
             raise RuntimeError("this transfer was not posted")
-        _call(fn, self)
+        _ends.call(fn, self)
 
     def __del__(self) -> None:
         handle = getattr(self, "_handle", 0)
@@ -258,7 +258,7 @@ class PreparedTransfer(PostedTransfer):
     def __init__(self, connection: Connection, handle: int, keep: Any, temporary: Tuple[MemoryRegion, ...], stream: Any, holders: _streams.Holders):
         super().__init__(connection, handle, keep, temporary)
         # Whoever posts has it until it knows whether the transfer has ended at once; whoever hears of an end later takes it to write that down, so
-        # that no posting comes in between. Taken after _watch_lock where both are. Reentrant: only its owner can give it back, whatever Ctrl-C has
+        # that no posting comes in between. Taken after _ends.lock where both are. Reentrant: only its owner can give it back, whatever Ctrl-C has
         # interrupted, and a signal's handler that asks for the end does not wait for the thread that it has interrupted.
         self._claim = threading.RLock()
         self._posting = 0
@@ -324,7 +324,7 @@ class PreparedTransfer(PostedTransfer):
             except RuntimeError:
                 pass  # it was not taken
             if self._temporary and before is not None:  # else it is another's posting, as that which a signal's handler has interrupted
-                hold(self)
+                _ends.hold(self)
         if error is not None:
             raise again(error)
         return word
@@ -382,7 +382,7 @@ class PreparedTransfer(PostedTransfer):
     def _overtake(self) -> None:
         """Calls what was to be called after the posting before: the callback thread has not come to it yet."""
         _table.check()
-        with _watch_lock:
+        with _ends.lock:
             if self._result is None:
                 return
             callbacks, self._callbacks = self._callbacks, None
@@ -391,7 +391,7 @@ class PreparedTransfer(PostedTransfer):
         interrupted: Optional[BaseException] = None
         for fn in callbacks or ():
             try:
-                _call(fn, self)
+                _ends.call(fn, self)
             except BaseException as e:
                 interrupted = interrupted or e
         if interrupted is not None:
@@ -457,7 +457,7 @@ def post_all(transfers: Iterable[PreparedTransfer]) -> None:
             first = first or e
     for transfer, before in begun:  # without any claim, after which the callback thread looks as well
         if transfer._temporary and before is not None:
-            hold(transfer)
+            _ends.hold(transfer)
     if first is not None:
         try:
             raise first
@@ -482,121 +482,3 @@ def wait_all(transfers: Iterable[Transfer], timeout: Optional[float] = None) -> 
             raise first
         finally:
             del first  # which knows this frame
-
-
-# --- the thread that tells of ends -----------------------------------------------------------------------
-
-_watch_lock = threading.RLock()
-_watched: Dict[int, PostedTransfer] = {}
-_thread: Optional[threading.Thread] = None
-_stopping = False
-_HOUR = 3_600_000_000_000
-
-
-def hold(transfer: PostedTransfer) -> None:
-    """Keeps a transfer that is pending, its connection and the memory that was registered for it, whoever drops them: that thread lets them go at its
-    end. Where no thread can be started (at interpreter exit, or there are too many) it stays until there is one: it is posted, so nothing is raised. Nor in a forked
-    child, where nothing was posted, and the lock may be a thread's that is not there."""
-    if not _table.usable():
-        return
-    with _watch_lock:
-        if transfer._result is None:
-            _watch(transfer)
-            try:
-                _have_thread()
-            except RuntimeError:
-                pass
-
-
-def _have_thread() -> None:
-    global _thread
-    if _thread is None and not _stopping:
-        thread = threading.Thread(target=_tell, name="telpher-callbacks", daemon=True)
-        thread.start()
-        _thread = thread
-
-
-def _watch(transfer: PostedTransfer) -> List[Callback]:
-    """Has the thread told of the end of what is pending. Returns what is to be called then."""
-    if transfer._callbacks is not None:
-        return transfer._callbacks
-    callbacks: List[Callback] = []
-    transfer._callbacks = callbacks
-    handle = transfer._handle
-    _watched[handle] = transfer
-    word = calls.watch(handle)
-    if word < 0:
-        error = _table.take_failure(word)[0]
-        if not isinstance(error, Closed):
-            raise error
-        calls.complete(handle)  # it has ended, and another thread has given its handle back
-    return callbacks
-
-
-def _tell() -> None:
-    room = 64
-    handles = (ctypes.c_int64 * room)()
-    request = _table.TRIPLE.pack(_HOUR, ctypes.addressof(handles), room)
-    while not _stopping:
-        count = calls.completions(request)
-        if count < 0:
-            _table.log().error("the ends of transfers could not be read: %s", _table.take_failure(count)[0])
-            time.sleep(0.1)
-            continue
-        for handle in handles[:count]:
-            transfer, callbacks = _ended(handle)
-            if transfer is not None:
-                transfer._let_go()
-            for fn in callbacks:
-                try:
-                    _call(fn, transfer)
-                except BaseException:  # SystemExit too: there are other callbacks to call
-                    _table.log().exception("a callback of %r failed", transfer)
-            del transfer, callbacks
-
-
-def _ended(handle: int) -> Tuple[Any, List[Callback]]:
-    """Takes the end of a posting, under the lock: once it is released the transfer may be posted again, and this thread must not touch its result."""
-    with _watch_lock:
-        transfer = _watched.pop(handle, None)
-        if transfer is None:
-            return None, []
-        if transfer._overtaken:
-            transfer._overtaken -= 1
-            if transfer._overtaken or transfer._callbacks is not None:
-                _watched[handle] = transfer  # more ends are to come
-            return None, []
-        try:
-            # Twice, as the first may have been asked while its posting was not yet written down.
-            for _ in range(2):
-                if transfer._result is None:
-                    transfer._hear(transfer._posting, calls.poll(handle))
-        except Exception:
-            _table.log().exception("the end of a transfer could not be read")
-        callbacks, transfer._callbacks = transfer._callbacks, None
-        return transfer, callbacks or []
-
-
-def _call(fn: Callback, transfer: Transfer) -> None:
-    try:
-        fn(transfer)
-    except Exception:  # what is to end the program is not held up: in the thread of the caller that is Ctrl-C
-        _table.log().exception("a callback of %r failed", transfer)
-
-
-def let_go() -> None:
-    """At interpreter exit, when endpoints have been closed: what is held goes while there still are the modules that its finalisers use."""
-    _watched.clear()
-
-
-def stop_callbacks() -> None:
-    """At interpreter exit: the thread ends, so that it is not in a foreign call when the interpreter goes."""
-    global _stopping
-    _stopping = True
-    if _thread is not None and _table.usable():
-        calls.complete(0)
-        if _thread is not threading.current_thread():
-            try:
-                _thread.join(1)
-            except RuntimeError:  # what is left to do at exit does not depend on it
-                pass

@@ -111,7 +111,7 @@ def test_locks_that_others_held_at_the_fork_keep_no_child_from_being_told(script
     forking = script(
         """
         import os, signal, telpher, threading
-        from telpher import _transfer
+        from telpher import _ends
         endpoint, other = telpher.Endpoint(), telpher.Endpoint()
         connection = endpoint.connect(other.address)
         receive = connection.receive(bytearray(4))
@@ -119,7 +119,7 @@ def test_locks_that_others_held_at_the_fork_keep_no_child_from_being_told(script
         held, over = threading.Event(), threading.Event()
 
         def hold():
-            with endpoint._lock, _transfer._watch_lock:
+            with endpoint._lock, _ends.lock:
                 held.set()
                 over.wait(60)
 

@@ -203,7 +203,7 @@ NO_THREADS = """
     import atexit, threading, time
     atexit.register(lambda: print("closed", a._handle == b._handle == 0))
     import telpher
-    from telpher import _transfer
+    from telpher import _ends
     a, b = telpher.Endpoint(), telpher.Endpoint()
     ab, ba = a.connect(b.address, 60), b.accept(60)
     into = bytearray(300_000)
@@ -234,9 +234,9 @@ def test_a_send_that_no_thread_can_be_started_for_is_sent(script):
     ab.send(b"x")
     print(called.wait(60))
     until = time.monotonic() + 60
-    while _transfer._watched and time.monotonic() < until:
+    while _ends.watched and time.monotonic() < until:
         time.sleep(0.01)
-    print(len(_transfer._watched), a.metrics()["regions"])
+    print(len(_ends.watched), a.metrics()["regions"])
     """
     )
     out, err = sending.end()

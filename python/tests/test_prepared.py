@@ -6,7 +6,7 @@ import time
 import pytest
 import telpher
 from conftest import DEADLINE
-from telpher import _table, _transfer
+from telpher import _ends, _table
 
 
 def test_prepared_transfers_run_again(pair):
@@ -188,7 +188,7 @@ def test_an_interrupt_in_a_posting_leaves_nothing_pending_for_ever(tcp_pair, mon
 def test_who_cannot_post_leaves_it_to_who_has(tcp_pair, monkeypatch):
     """A signal's handler that has interrupted a posting is told so without waiting for the lock of the callback thread, which may wait for that posting."""
     held = []
-    monkeypatch.setattr(_transfer, "hold", held.append)
+    monkeypatch.setattr(_ends, "hold", held.append)
     receive = tcp_pair.ba.prepare_receive(bytearray(4)).post()
     assert held == [receive]
     for posting in receive.post, receive.run, lambda: telpher.post_all([receive]):
