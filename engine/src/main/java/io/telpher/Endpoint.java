@@ -15,6 +15,7 @@ public interface Endpoint extends AutoCloseable {
 
     /// Opens an endpoint.
     ///
+    /// @throws IllegalArgumentException when the options name a transport or path that is not there
     /// @throws TelpherException.Unsupported when none of the wanted transports can be had here
     static Endpoint open(EndpointOptions options) {
         return new EndpointImpl(options);

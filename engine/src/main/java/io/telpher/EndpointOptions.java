@@ -10,10 +10,11 @@ import org.jspecify.annotations.Nullable;
 /// How an endpoint behaves. Immutable; start from [#DEFAULTS] or [#fromEnvironment()].
 ///
 /// @param secret what peers must hold to connect, 16 to 64 bytes; null: the endpoint makes one
-/// @param transports allowed transports by name (`shm`, `verbs`, `tcp`), empty for all
+/// @param transports allowed transports by name (`shm`, `verbs`, `tcp`, or one that the program
+///     brings), empty for all
 /// @param paths allowed paths by name (`self`, `mapped`, `cma`, `shm-ring`, `tcp`, `cuda-direct`,
 ///     `cuda-cumem`, `cuda-ipc`, `cuda-via-gpu`, `hip-direct`, `verbs`, `verbs-ring`), empty for
-///     all
+///     all; a transport that has none of them is not used
 /// @param interfaces network interfaces to use, by name (`eth0`) or subnet (`10.1.0.0/16`), empty
 ///     for all
 /// @param port TCP port to listen on; 0: the system chooses

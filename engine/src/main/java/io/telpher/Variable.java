@@ -1,5 +1,6 @@
 package io.telpher;
 
+import io.telpher.internal.engine.Transports;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
@@ -20,13 +21,13 @@ enum Variable {
     TRANSPORTS(
             "transports",
             "allowed transports, comma-separated: shm, verbs, tcp; empty for all",
-            (o, text) -> o.withTransports(list(text)),
+            (o, text) -> Transports.checked(o.withTransports(list(text))),
             o -> String.join(",", o.transports())),
     PATHS(
             "paths",
             "allowed paths, comma-separated: self, mapped, cma, shm-ring, tcp, verbs, verbs-ring,"
                     + " cuda-direct, cuda-cumem, cuda-ipc, cuda-via-gpu, hip-direct; empty for all",
-            (o, text) -> o.withPaths(list(text)),
+            (o, text) -> Transports.checked(o.withPaths(list(text))),
             o -> String.join(",", o.paths())),
     INTERFACES(
             "interfaces",

@@ -110,7 +110,9 @@ class SettingTest {
         "TELPHER_DEADLINE,-3s",
         "TELPHER_DEADLINE,NaN",
         "TELPHER_LIVENESS,5m",
-        "TELPHER_HUGE_PAGES,perhaps"
+        "TELPHER_HUGE_PAGES,perhaps",
+        "TELPHER_TRANSPORTS,'shm,tpc'",
+        "TELPHER_PATHS,mappd"
     })
     void whatCannotBeUnderstoodIsNamed(String variable, String value) {
         assertThatThrownBy(() -> EndpointOptions.fromEnvironment(Map.of(variable, value)))

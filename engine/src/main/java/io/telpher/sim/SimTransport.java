@@ -6,6 +6,7 @@ import io.telpher.spi.EndpointContext;
 import io.telpher.spi.Transport;
 import io.telpher.spi.TransportEndpoint;
 import java.lang.foreign.MemorySegment;
+import java.util.List;
 
 /// The only transport of a simulated process.
 final class SimTransport implements Transport {
@@ -20,6 +21,11 @@ final class SimTransport implements Transport {
     @Override
     public String name() {
         return NAME;
+    }
+
+    @Override
+    public List<String> paths() {
+        return List.of(NAME, SimWindows.PATH);
     }
 
     @Override

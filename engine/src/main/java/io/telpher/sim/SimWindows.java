@@ -21,6 +21,8 @@ import java.util.concurrent.CompletableFuture;
 /// One-sided access to the memory of another simulated process: copies in slices, between which the
 /// thread can lose its turn.
 final class SimWindows implements Windows {
+    static final String PATH = "sim-window";
+
     private static final int SLICE = 4 << 10;
     private static final VarHandle WORD = ValueLayout.JAVA_LONG.varHandle();
 
@@ -103,7 +105,7 @@ final class SimWindows implements Windows {
 
         @Override
         public String path() {
-            return "sim-window";
+            return PATH;
         }
 
         @Override

@@ -345,13 +345,29 @@ class ConnectTest {
     }
 
     @Test
-    void anEndpointWithoutAnyTransportIsRefused() {
-        assertThatThrownBy(
-                        () ->
-                                Endpoint.open(
-                                        EndpointOptions.DEFAULTS.withTransports(List.of("pigeon"))))
+    void namesThatNoTransportKnowsAreRefused() {
+        EndpointOptions options = EndpointOptions.DEFAULTS;
+        assertThatThrownBy(() -> Endpoint.open(options.withTransports(List.of("shm", "tpc"))))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessage("there is no transport 'tpc'; those there are: shm, tcp, verbs");
+        assertThatThrownBy(() -> Endpoint.open(options.withPaths(List.of("mappd"))))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageStartingWith("there is no path 'mappd'; those there are: cma, cuda-")
+                .hasMessageEndingWith(", mapped, self, shm-ring, tcp, verbs, verbs-ring");
+    }
+
+    @Test
+    void pathsLeaveOutTheTransportsThatHaveNoneOfThem() {
+        EndpointOptions mapped = EndpointOptions.DEFAULTS.withPaths(List.of("mapped"));
+        assertThatThrownBy(() -> Endpoint.open(mapped.withTransports(List.of("tcp"))))
                 .isInstanceOf(TelpherException.Unsupported.class)
-                .hasMessageContaining("pigeon");
+                .hasMessageContaining("tcp: the option 'paths' names none of its paths: tcp");
+        try (Couple couple =
+                Couple.open(o -> o.withPaths(List.of("mapped")), TestPath.TCP::restrict)) {
+            assertThatThrownBy(() -> couple.here().connect(couple.address()))
+                    .isInstanceOf(TelpherException.ConnectFailed.class)
+                    .hasMessageContaining("tcp: the option 'paths' names none of its paths: tcp");
+        }
     }
 
     @Test

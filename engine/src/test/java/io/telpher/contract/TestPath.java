@@ -36,12 +36,11 @@ enum TestPath {
             List.of("shm"),
             List.of("cuda-via-gpu", "mapped", "shm-ring"),
             Place.TWO),
-    /// Memory of GPUs that travels by a ring, staged at both ends. (`cuda-none` is no path; it
-    /// tells
-    /// both sides to use GPUs.)
-    CUDA_RING("shm-ring", List.of("shm"), List.of("shm-ring", "cuda-none"), Place.ONE),
+    /// Memory of GPUs that travels by a ring, staged at both ends. (The second path, of a transport
+    /// that is not allowed, has no effect: it tells both sides to use GPUs.)
+    CUDA_RING("shm-ring", List.of("shm"), List.of("shm-ring", "tcp"), Place.ONE),
     /// Memory of GPUs that travels by sockets, staged at both ends.
-    CUDA_TCP("tcp", List.of("tcp"), List.of("tcp", "cuda-none"), Place.ONE);
+    CUDA_TCP("tcp", List.of("tcp"), List.of("tcp", "shm-ring"), Place.ONE);
 
     private final String path;
     private final List<String> transports;
@@ -82,7 +81,8 @@ enum TestPath {
 
     /// @return whether an endpoint's options are those of a path on GPUs
     static boolean isOnGpus(EndpointOptions options) {
-        return options.paths().stream().anyMatch(path -> path.startsWith("cuda-"));
+        return options.paths().stream().anyMatch(path -> path.startsWith("cuda-"))
+                || options.paths().containsAll(List.of("shm-ring", "tcp"));
     }
 
     /// @return where the path's other end can be

@@ -16,6 +16,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -62,6 +63,25 @@ class SimulationBasicsTest {
         @Override
         public void close() {
             simulation.close();
+        }
+    }
+
+    /// The names of transports and paths are those of whoever provides them.
+    @Test
+    void itsOwnTransportAndPathsCanBeNamedAndNoOthers() {
+        EndpointOptions own = QUICK.withTransports(List.of("sim")).withPaths(List.of("sim-window"));
+        try (Pair pair = new Pair(LinkOptions.DEFAULTS)) {
+            pair.left.start(
+                    "program",
+                    () -> {
+                        pair.left.open(own).close();
+                        assertThatThrownBy(
+                                        () -> pair.left.open(QUICK.withTransports(List.of("tcp"))))
+                                .hasMessage("there is no transport 'tcp'; those there are: sim");
+                        assertThatThrownBy(() -> pair.left.open(own.withPaths(List.of("tcp"))))
+                                .hasMessageEndingWith("those there are: sim, sim-window");
+                    });
+            pair.simulation.run();
         }
     }
 

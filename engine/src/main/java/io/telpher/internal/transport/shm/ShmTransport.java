@@ -1,11 +1,13 @@
 package io.telpher.internal.transport.shm;
 
+import io.telpher.internal.device.Intermediates;
 import io.telpher.internal.ffi.linux.Errno;
 import io.telpher.internal.ffi.linux.Memory;
 import io.telpher.spi.Availability;
 import io.telpher.spi.EndpointContext;
 import io.telpher.spi.Transport;
 import io.telpher.spi.TransportEndpoint;
+import java.util.List;
 
 /// The same-host transport, `shm`: the first choice for peers under the same kernel.
 public final class ShmTransport implements Transport {
@@ -15,6 +17,20 @@ public final class ShmTransport implements Transport {
     @Override
     public String name() {
         return NAME;
+    }
+
+    @Override
+    public List<String> paths() {
+        return List.of(
+                "self",
+                "mapped",
+                "cma",
+                "shm-ring",
+                "cuda-direct",
+                "cuda-cumem",
+                "cuda-ipc",
+                Intermediates.PATH,
+                "hip-direct");
     }
 
     @Override

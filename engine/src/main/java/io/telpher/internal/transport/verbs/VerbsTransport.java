@@ -72,6 +72,11 @@ public final class VerbsTransport implements Transport {
     }
 
     @Override
+    public List<String> paths() {
+        return List.of(VerbsWindow.PATH, VerbsLane.PATH);
+    }
+
+    @Override
     public int rank() {
         return 30;
     }
