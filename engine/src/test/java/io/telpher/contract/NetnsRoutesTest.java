@@ -20,6 +20,7 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Predicate;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -185,6 +186,59 @@ class NetnsRoutesTest extends TwoHosts {
                             }
                         });
         assertThat(error).contains("10.99.1.");
+    }
+
+    /// The interfaces of the first link are up, and what arrives by it is dropped. The routed way
+    /// leads by a third host, the other family by the same link.
+    @Test
+    void aDeadSharedSubnetLeavesTheOtherWays() {
+        assumeTrue(Namespaces.missing() == null, Namespaces.missing());
+        hosts = Namespaces.create("a", "m", "b");
+        hosts.link("a", "b", SUBNET.formatted(0));
+        hosts.link("a", "m", SUBNET.formatted(1));
+        hosts.link("m", "b", SUBNET.formatted(2));
+        hosts.run("m", "sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward");
+        hosts.run("a", "ip", "route", "add", "10.99.2.0/24", "via", "10.99.1.2");
+        hosts.run("b", "ip", "route", "add", "10.99.1.0/24", "via", "10.99.2.1");
+        for (String name : List.of("a", "b")) {
+            hosts.drop(name, "v0");
+            hosts.run(name, "ip", "-6", "address", "flush", "dev", "v0");
+        }
+        a = PeerProcess.start(hosts.exec("a"));
+        b = PeerProcess.start(hosts.exec("b"));
+        checkConnectsBy("routed -> 10.99.2.2:");
+
+        hosts.drop("b", "v2");
+        for (String name : List.of("a", "b")) {
+            String address = name.equals("a") ? "fd00:99::1/64" : "fd00:99::2/64";
+            hosts.run(name, "ip", "address", "add", address, "dev", "v0", "nodad");
+        }
+        checkConnectsBy("fd00:99::1 (v0) -> [fd00:99::2]:");
+    }
+
+    private void checkConnectsBy(String way) {
+        a.tell(self -> self.open(TCP));
+        byte[] address = b.run(self -> self.open(TCP));
+        CompletableFuture<Boolean> accepted = b.begin(Participant::accept);
+        String explained =
+                a.run(
+                        self -> {
+                            self.use(
+                                    self.endpoint()
+                                            .connect(
+                                                    EndpointAddress.ofBytes(address),
+                                                    Duration.ofSeconds(8)));
+                            return self.connection().explain();
+                        });
+        Peer.result(accepted);
+        checkSmallWrite();
+        assertThat(explained)
+                .containsPattern(
+                        Pattern.quote(way)
+                                + "\\d+ \\(v\\d\\): chosen, since nobody has answered in \\d+ ms by"
+                                + ".*10\\.99\\.0\\.1 \\(v0\\) -> 10\\.99\\.0\\.2:\\d+ \\(v0\\)");
+        a.tell(Participant::close);
+        b.tell(Participant::close);
     }
 
     @Test

@@ -94,6 +94,50 @@ class ConnectingTest {
         }
     }
 
+    /// The first ones are dead, and more than begin at once.
+    @Test
+    void ofVeryManyWaysNoMoreAreDialledThanAPeerMayHaveSockets() {
+        int sockets = EndpointOptions.DEFAULTS.maxSockets();
+        try (Simulation simulation = new Simulation(1)) {
+            SimHost left = simulation.host("left");
+            SimHost right = simulation.host("right");
+            for (int i = 0; i < 4 * sockets; i++) {
+                SimLink link = simulation.link(left, right, LinkOptions.DEFAULTS);
+                if (i < sockets + MANY) {
+                    link.cut();
+                }
+            }
+            AtomicReference<@Nullable EndpointAddress> address = new AtomicReference<>();
+            right.start(
+                    "acceptor",
+                    () -> {
+                        try (Endpoint endpoint = right.open(EndpointOptions.DEFAULTS)) {
+                            address.set(endpoint.address());
+                            Connection peer = endpoint.accept(LONG);
+                            simulation.await(() -> !peer.isOpen(), LONG);
+                        }
+                    });
+            left.start(
+                    "initiator",
+                    () -> {
+                        try (Endpoint endpoint = left.open(EndpointOptions.DEFAULTS)) {
+                            simulation.await(() -> address.get() != null, LONG);
+                            Connection peer = endpoint.connect(address.get(), LONG);
+                            assertThat(dials(simulation)).isBetween(1L, (long) sockets - MANY);
+                            assertThat(peer.explain())
+                                    .contains("chosen, since nobody has answered in 2000 ms by")
+                                    .contains("and %d more: not tried".formatted(2 * sockets - 4));
+                        }
+                    });
+            simulation.run();
+        }
+    }
+
+    /// @return how many channels have come of dials
+    static long dials(Simulation simulation) {
+        return simulation.log().stream().filter(e -> e.what().startsWith("dials ")).count();
+    }
+
     private static void run(long seed) {
         try (Simulation simulation = new Simulation(seed)) {
             RandomGenerator random = simulation.random();

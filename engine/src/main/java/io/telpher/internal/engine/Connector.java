@@ -15,14 +15,12 @@ import io.telpher.spi.Windows;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Queue;
 import java.util.Set;
-import java.util.concurrent.ConcurrentLinkedQueue;
 import org.jspecify.annotations.Nullable;
 
-/// Makes connections to other endpoints: dials every route of the transports, by rank, and takes
-/// the first channel that authenticates; the others become lanes ([Joining]). Used by the threads
-/// that connect, each for itself; what they share is in [Crossing].
+/// Makes connections to other endpoints: dials the routes of the transports, by rank ([Dials]), and
+/// takes the first channel that authenticates; the others become lanes ([Joining]). Used by the
+/// threads that connect, each for itself; what they share is in [Crossing].
 final class Connector {
     private final EndpointImpl endpoint;
     private final Crossing crossing;
@@ -67,7 +65,6 @@ final class Connector {
             Deadline deadline,
             List<String> failures) {
         List<Transports.Opened> left = new ArrayList<>(endpoint.transports().inUse());
-        Deadline half = new Deadline(deadline.clock(), deadline.nanos() - deadline.left() / 2);
         Set<String> tried = new HashSet<>(); // of a transport that is asked once more
         while (!left.isEmpty()) {
             Transports.Opened opened = left.removeFirst();
@@ -83,20 +80,14 @@ final class Connector {
                     failures.add("%s: rejected, %s".formatted(route.text(), route.rejected()));
                 }
             }
-            // What comes late for an earlier round must not be taken for this one's.
-            Queue<Dialler.Dialled> dialled = new ConcurrentLinkedQueue<>();
-            for (Route route : routes) {
-                endpoint.control()
-                        .execute(
-                                () -> {
-                                    dialled.add(dialler.dial(by, route, deadline));
-                                    endpoint.gate().changed();
-                                });
-            }
-            Deadline until = left.isEmpty() ? deadline : half;
-            ConnectionCore connection =
-                    firstThatWorks(peer, mine, routes.size(), dialled, deadline, until, failures);
+            // A transport whose ways are all silent leaves the others their share of the time.
+            long others = deadline.left() / (left.size() + 1) * left.size();
+            Deadline until = new Deadline(deadline.clock(), deadline.nanos() - others);
+            // What comes late for an earlier transport must not be taken for this one's.
+            Dials dials = new Dials(endpoint, dialler, by, routes, deadline, until);
+            ConnectionCore connection = firstThatWorks(peer, mine, dials, deadline, failures);
             if (connection != null) {
+                dials.untried().forEach(connection::note);
                 for (Transports.Opened other : left) {
                     connection.note(
                             other.transport().name()
@@ -110,7 +101,7 @@ final class Connector {
             if (mine.forsaken && !deadline.passed()) {
                 mine.forsaken = false;
                 left = new ArrayList<>(endpoint.transports().inUse());
-            } else if (tried.isEmpty() && !routes.isEmpty() && !half.passed()) {
+            } else if (tried.isEmpty() && !routes.isEmpty() && !until.passed()) {
                 left.addFirst(opened); // it may know others now; the rest needs time, too
                 routes.forEach(route -> tried.add(route.text()));
                 continue;
@@ -134,29 +125,19 @@ final class Connector {
     }
 
     /// Takes dialled channels as they come until one has become a connection.
-    ///
-    /// @param until after which only the first is tried: other transports need time, too
     private @Nullable ConnectionCore firstThatWorks(
             AddressCodec.Address peer,
             Crossing.Pending mine,
-            int dials,
-            Queue<Dialler.Dialled> dialled,
+            Dials dials,
             Deadline deadline,
-            Deadline until,
             List<String> failures) {
-        int left = dials;
-        while (left > 0) {
-            if (left < dials && until.passed()) {
-                failures.add("%d more ways: left out, to have time for others".formatted(left));
-                dialler.abandon(dialled, left);
-                return null;
-            }
-            Dialler.Dialled next = next(dialled, mine, deadline);
+        while (dials.any()) {
+            Dialler.Dialled next = dials.next(mine.result::isDone);
             if (next == null) {
-                dialler.abandon(dialled, left);
+                failures.add(dials.leftOut());
+                dials.abandon();
                 return mine.result.getNow(null);
             }
-            left--;
             next = dialler.fresh(next, deadline);
             Channel channel = next.channel();
             if (channel == null) {
@@ -165,17 +146,17 @@ final class Connector {
             }
             try {
                 ConnectionCore connection =
-                        establish(peer, mine, next, channel, deadline, failures);
+                        establish(peer, mine, next, dials.chosen(), channel, deadline, failures);
                 if (connection != null) {
                     if (mine.committed) {
-                        joining.join(peer, connection, next, left, dialled, deadline);
+                        joining.join(peer, connection, next, dials, deadline);
                     } else {
-                        dialler.abandon(dialled, left); // the peer made it, and adds the lanes
+                        dials.abandon(); // the peer made it, and adds the lanes
                     }
                     return connection;
                 }
                 if (mine.forsaken) {
-                    dialler.abandon(dialled, left);
+                    dials.abandon();
                     return null;
                 }
             } catch (TelpherException.TimedOut
@@ -188,36 +169,24 @@ final class Connector {
                 channel.close();
                 ConnectionCore other = mine.result.getNow(null);
                 if (other != null) {
-                    dialler.abandon(dialled, left);
+                    dials.abandon();
                     return other;
                 }
                 failures.add(next.route().text() + ": " + e.getMessage());
             } catch (TelpherException e) {
                 channel.close();
-                dialler.abandon(dialled, left);
+                dials.abandon();
                 throw e;
             }
         }
         return null;
     }
 
-    /// Waits for the next dial's outcome, or for the peer's own attempt to succeed.
-    private Dialler.@Nullable Dialled next(
-            Queue<Dialler.Dialled> dialled, Crossing.Pending mine, Deadline deadline) {
-        boolean ignored =
-                endpoint.gate()
-                        .await(
-                                () -> mine.result.isDone() || !dialled.isEmpty(),
-                                deadline,
-                                "connecting");
-        assert ignored || deadline.passed();
-        return mine.result.isDone() ? null : dialled.poll();
-    }
-
     private @Nullable ConnectionCore establish(
             AddressCodec.Address peer,
             Crossing.Pending mine,
             Dialler.Dialled by,
+            String how,
             Channel channel,
             Deadline deadline,
             List<String> failures) {
@@ -258,7 +227,7 @@ final class Connector {
             Link link = dialler.link(by, channel, found, deadline);
             ConnectionCore connection =
                     create(id, found.address(), found.capabilities(), link, Role.INITIATOR);
-            boolean unused = connection.add(link, 0, by.route().text(), "chosen");
+            boolean unused = connection.add(link, 0, by.route().text(), how);
             mine.result.complete(connection);
             endpoint.gate().changed();
             for (String failure : failures) {

@@ -11,7 +11,6 @@ import io.telpher.spi.Role;
 import io.telpher.spi.Route;
 import io.telpher.spi.TransportEndpoint;
 import java.time.Duration;
-import java.util.Queue;
 import org.jspecify.annotations.Nullable;
 
 /// Dials routes, and introduces this endpoint to who answers. Blocks; used by control threads and
@@ -19,9 +18,6 @@ import org.jspecify.annotations.Nullable;
 final class Dialler {
     /// How long either side may take for the handshake.
     static final Duration HANDSHAKE = Duration.ofSeconds(5);
-
-    /// How long a dial that nobody needs any more is waited for, to close what it brings.
-    private static final Duration LATE = Duration.ofSeconds(60);
 
     /// A channel that has waited longer is dialled again: the peer gives one [#HANDSHAKE] from when
     /// it comes, and of that as much as a link may take has to be left.
@@ -77,36 +73,6 @@ final class Dialler {
     private static String failure(Route route, String message) {
         String front = route.text() + ": ";
         return message.startsWith(front) ? message.substring(front.length()) : message;
-    }
-
-    /// Closes what may still come.
-    void abandon(Queue<Dialled> dialled, int left) {
-        if (left == 0) {
-            return;
-        }
-        endpoint.control()
-                .execute(
-                        () -> {
-                            for (int i = 0; i < left; i++) {
-                                Dialled late = take(dialled, endpoint.platform().in(LATE));
-                                if (late != null && late.channel() != null) {
-                                    late.channel().close();
-                                }
-                            }
-                        });
-    }
-
-    /// Waits for a dial to end.
-    ///
-    /// @return null when none ended in time, or the thread was interrupted
-    @Nullable Dialled take(Queue<Dialled> dialled, Deadline deadline) {
-        try {
-            return endpoint.gate().await(() -> !dialled.isEmpty(), deadline, "dialling")
-                    ? dialled.poll()
-                    : null;
-        } catch (TelpherException.Cancelled interrupted) {
-            return null;
-        }
     }
 
     /// The initiator's part of the handshake.

@@ -9,7 +9,6 @@ import io.telpher.spi.PeerAddress;
 import io.telpher.spi.Route;
 import io.telpher.spi.TransportEndpoint;
 import java.time.Duration;
-import java.util.Queue;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 
@@ -36,8 +35,7 @@ final class Joining {
             AddressCodec.Address peer,
             ConnectionCore connection,
             Dialler.Dialled first,
-            int left,
-            Queue<Dialler.Dialled> dialled,
+            Dials dials,
             Deadline deadline) {
         AddressCodec.Address target =
                 new AddressCodec.Address(
@@ -48,6 +46,7 @@ final class Joining {
         connection.rejoinBy(new Rejoining(endpoint, this, connection, target, first, nextLane));
         int sockets = endpoint.options().maxSockets() - 1;
         int own = Math.min(first.route().lanes(), sockets);
+        int left = dials.underWay();
         AtomicInteger undone = new AtomicInteger(own + left);
         for (int i = 0; i < own; i++) {
             endpoint.control()
@@ -72,12 +71,7 @@ final class Joining {
                             () -> {
                                 try {
                                     joinRoute(
-                                            target,
-                                            connection,
-                                            dialled,
-                                            nextLane,
-                                            sockets,
-                                            deadline);
+                                            target, connection, dials, nextLane, sockets, deadline);
                                 } finally {
                                     undone.decrementAndGet();
                                     endpoint.gate().changed();
@@ -99,14 +93,12 @@ final class Joining {
     private void joinRoute(
             AddressCodec.Address target,
             ConnectionCore connection,
-            Queue<Dialler.Dialled> dialled,
+            Dials dials,
             AtomicInteger nextLane,
             int sockets,
             Deadline deadline) {
         Dialler.Dialled next =
-                dialler.take(
-                        dialled,
-                        new Deadline(deadline.clock(), deadline.nanos() + OVERRUN.toNanos()));
+                dials.take(new Deadline(deadline.clock(), deadline.nanos() + OVERRUN.toNanos()));
         if (next == null) {
             return;
         }

@@ -12,7 +12,7 @@ import org.jspecify.annotations.Nullable;
 ///
 /// Two addresses form a pair when each one's own prefix says that the other is on its link; a pair
 /// leaves from its local address, so that every cable carries its own stream. Where no pair exists
-/// the routing table decides.
+/// the routing table decides; where pairs do, that is for later, in case they are silent.
 final class TcpRoutes {
     /// The transport's name, which its locators carry too.
     static final String TRANSPORT = "tcp";
@@ -49,7 +49,17 @@ final class TcpRoutes {
     }
 
     /// A way that is possible, before lanes are shared out.
-    private record Way(@Nullable NetAddress local, NetAddress remote, boolean onLink) {
+    ///
+    /// @param later as a [Route] has it
+    private record Way(@Nullable NetAddress local, NetAddress remote, @Nullable String later) {
+        Way(@Nullable NetAddress local, NetAddress remote) {
+            this(local, remote, null);
+        }
+
+        Way later(String why) {
+            return new Way(local, remote, why);
+        }
+
         int speed() {
             return local == null ? remote.speed() : Math.min(local.speed(), remote.speed());
         }
@@ -75,16 +85,24 @@ final class TcpRoutes {
                 return share(List.of(loopback), List.of(), local, proximity, budget, rejected);
             }
         }
-        List<Way> pairs = pairs(local, remote, proximity, rejected);
+        List<Way> later = new ArrayList<>();
+        List<Way> pairs = pairs(local, remote, proximity, later, rejected);
         if (!pairs.isEmpty()) {
-            for (NetAddress r : remote) {
-                boolean met = pairs.stream().anyMatch(p -> p.remote().equals(r));
-                boolean told = rejected.stream().anyMatch(x -> x.text().endsWith(r.toString()));
-                if (!met && !told) {
-                    reject(rejected, r, whyNot(r, "and an address on a shared subnet exists"));
-                }
+            // An interface may be up and its cable dead, so nothing else is given up for a pair.
+            List<NetAddress> others = new ArrayList<>(remote);
+            pairs.forEach(way -> others.remove(way.remote()));
+            later.forEach(way -> others.remove(way.remote()));
+            others.removeIf(r -> rejected.stream().anyMatch(x -> x.text().endsWith(r.toString())));
+            for (Way way : routed(local, others, proximity, rejected)) {
+                later.add(
+                        way.later(
+                                "no local address in %s, and an address on a shared subnet exists"
+                                        .formatted(way.remote().subnetText())));
             }
-            return share(pairs, List.of(), local, proximity, budget, rejected);
+            for (Way way : linkLocalPairs(local, remote)) {
+                later.add(way.later("link-local, and an address on a shared subnet exists"));
+            }
+            return share(pairs, later, local, proximity, budget, rejected);
         }
         List<Way> routed = routed(local, remote, proximity, rejected);
         List<Way> linkLocal = linkLocalPairs(local, remote);
@@ -106,7 +124,7 @@ final class TcpRoutes {
         for (NetAddress l : local) {
             for (NetAddress r : remote) {
                 if (l.loopback() && l.ip().equals(r.ip()) && (best == null || !l.inet6())) {
-                    best = new Way(l, r, true);
+                    best = new Way(l, r);
                 }
             }
         }
@@ -114,10 +132,13 @@ final class TcpRoutes {
     }
 
     /// Finds the pairs that share a subnet, one for each pair of interfaces.
+    ///
+    /// @param later gets the others
     private static List<Way> pairs(
             List<NetAddress> local,
             List<NetAddress> remote,
             Proximity proximity,
+            List<Way> later,
             List<Route> rejected) {
         List<Way> found = new ArrayList<>();
         for (NetAddress l : local) {
@@ -128,7 +149,7 @@ final class TcpRoutes {
                 if (!l.covers(r.ip()) || !r.covers(l.ip())) {
                     continue;
                 }
-                Way way = new Way(l, r, true);
+                Way way = new Way(l, r);
                 if (l.ip().equals(r.ip()) && proximity == Proximity.ELSEWHERE) {
                     reject(rejected, way, "both hosts have this address, so it leads nowhere");
                 } else {
@@ -148,7 +169,7 @@ final class TcpRoutes {
             if (first == null) {
                 kept.add(way);
             } else {
-                reject(rejected, way, "the same interfaces as " + first.text());
+                later.add(way.later("the same interfaces as " + first.text()));
             }
         }
         return kept;
@@ -181,7 +202,7 @@ final class TcpRoutes {
             } else if (!family) {
                 reject(rejected, r, "no local " + (r.inet6() ? "IPv6" : "IPv4") + " address");
             } else {
-                found.add(new Way(null, r, false));
+                found.add(new Way(null, r));
             }
         }
         found.sort(
@@ -197,7 +218,7 @@ final class TcpRoutes {
         for (NetAddress l : local) {
             for (NetAddress r : remote) {
                 if (l.linkLocal() && r.linkLocal() && l.inet6() == r.inet6()) {
-                    found.add(new Way(l, r, true));
+                    found.add(new Way(l, r));
                 }
             }
         }
@@ -238,7 +259,7 @@ final class TcpRoutes {
     private static Route route(Way way, int lanes, List<NetAddress> local, Proximity proximity) {
         TcpTarget target =
                 new TcpTarget.Address(way.local(), device(way, local, proximity), way.remote());
-        return new Route(TRANSPORT, way.text(), lanes, null, target);
+        return new Route(TRANSPORT, way.text(), lanes, null, way.later(), target);
     }
 
     /// Binding to the address is enough where one interface leads to the subnet. Where several do,
@@ -273,16 +294,6 @@ final class TcpRoutes {
     /// A route that a locator which cannot be read would have given.
     static Route unreadable(String text, IllegalArgumentException why) {
         return new Route(TRANSPORT, text, 0, String.valueOf(why.getMessage()), NOWHERE);
-    }
-
-    private static String whyNot(NetAddress remote, String instead) {
-        if (remote.loopback()) {
-            return "loopback of another host or network namespace";
-        }
-        if (remote.linkLocal()) {
-            return "link-local, " + instead;
-        }
-        return "no local address in " + remote.subnetText() + ", " + instead;
     }
 
     private static void reject(List<Route> rejected, NetAddress remote, String reason) {

@@ -49,8 +49,16 @@ class TcpRoutesTest {
 
     private static List<String> possible(List<Route> routes) {
         return routes.stream()
-                .filter(r -> r.rejected() == null)
+                .filter(r -> r.rejected() == null && r.later() == null)
                 .map(r -> r.text() + " x" + r.lanes())
+                .toList();
+    }
+
+    private static List<String> later(List<Route> routes) {
+        return routes.stream()
+                .filter(r -> r.later() != null)
+                .peek(r -> assertThat(r.lanes()).isZero())
+                .map(r -> r.text() + ": " + r.later())
                 .toList();
     }
 
@@ -139,10 +147,11 @@ class TcpRoutesTest {
         List<NetAddress> b = locals("10.0.1.2/30 p0 200000", "10.0.2.1/30 p1 200000");
         List<NetAddress> c = remotes("10.0.2.2/30 p0 200000", "10.0.3.2/30 p1 200000");
         assertThat(possible(plan(a, c))).containsExactly("10.0.3.1 (p1) -> 10.0.3.2:4711 (p1) x4");
-        assertThat(rejected(plan(a, c)))
+        assertThat(rejected(plan(a, c))).isEmpty();
+        assertThat(later(plan(a, c)))
                 .containsExactly(
-                        "10.0.2.2:4711 (p0): no local address in 10.0.2.2/30 (p0), and an address"
-                                + " on a shared subnet exists");
+                        "routed -> 10.0.2.2:4711 (p0): no local address in 10.0.2.2/30 (p0), and an"
+                                + " address on a shared subnet exists");
         assertThat(possible(plan(b, c))).containsExactly("10.0.2.1 (p1) -> 10.0.2.2:4711 (p0) x4");
     }
 
@@ -162,9 +171,33 @@ class TcpRoutesTest {
                         locals("fd00::1/64 eth0", "10.0.0.1/24 eth0", "10.0.0.11/24 eth0"),
                         remotes("fd00::2/64 eth0", "10.0.0.2/24 eth0"));
         assertThat(possible(routes)).containsExactly("10.0.0.1 (eth0) -> 10.0.0.2:4711 (eth0) x1");
-        assertThat(rejected(routes))
+        assertThat(later(routes))
                 .hasSize(2)
                 .allMatch(r -> r.contains("the same interfaces as 10.0.0.1 (eth0)"));
+    }
+
+    @Test
+    void whatNeedsNoSharedSubnetIsForLater() {
+        List<Route> routes =
+                plan(
+                        locals("10.0.0.1/24 eth0", "192.168.0.1/24 eth1", "fe80::1/64 eth0"),
+                        remotes(
+                                "127.0.0.1/8 lo",
+                                "10.0.0.2/24 eth0",
+                                "10.9.0.2/24 eth1",
+                                "fd00::2/64 eth0",
+                                "fe80::2/64 eth0"));
+        assertThat(possible(routes)).containsExactly("10.0.0.1 (eth0) -> 10.0.0.2:4711 (eth0) x1");
+        assertThat(later(routes))
+                .containsExactly(
+                        "routed -> 10.9.0.2:4711 (eth1): no local address in 10.9.0.2/24 (eth1),"
+                                + " and an address on a shared subnet exists",
+                        "fe80::1 (eth0) -> [fe80::2]:4711 (eth0): link-local, and an address on a"
+                                + " shared subnet exists");
+        assertThat(rejected(routes))
+                .containsExactly(
+                        "127.0.0.1:4711 (lo): loopback of another host or network namespace",
+                        "[fd00::2]:4711 (eth0): no local IPv6 address");
     }
 
     @Test
