@@ -63,12 +63,39 @@ class RejoiningTest {
                 });
     }
 
+    /// Neither at once nor later does the side that connects try for more.
+    @Test
+    void theSideThatIsConnectedToHasNoMoreLanesThanItWants() {
+        int most = 3;
+        run(
+                LinkOptions.DEFAULTS.withLanes(8),
+                EndpointOptions.DEFAULTS.withMaxSockets(most),
+                (simulation, peer, good, bad) -> {
+                    simulation.await(() -> live(peer) == most, SHORT);
+                    simulation.sleep(SHORT);
+                    assertThat(good.lanes() + bad.lanes()).isEqualTo(most);
+                    assertThat(peer.explain()).contains("the peer has as many lanes as it wants");
+                    long dials = ConnectingTest.dials(simulation);
+                    simulation.sleep(Duration.ofMinutes(5));
+                    assertThat(ConnectingTest.dials(simulation)).isEqualTo(dials);
+                    // One that dies is dialled again all the same.
+                    bad.reset(1);
+                    simulation.await(() -> live(peer) == most - 1, SHORT);
+                    simulation.await(() -> live(peer) == most, Duration.ofMinutes(5));
+                    assertThat(good.lanes() + bad.lanes()).isEqualTo(most);
+                });
+    }
+
     /// What the side that connects does with a connection over two links.
     private interface Initiator {
         void run(Simulation simulation, Connection peer, SimLink good, SimLink bad);
     }
 
     private static void run(LinkOptions second, Initiator initiator) {
+        run(second, EndpointOptions.DEFAULTS, initiator);
+    }
+
+    private static void run(LinkOptions second, EndpointOptions acceptor, Initiator initiator) {
         try (Simulation simulation = new Simulation(1)) {
             SimHost left = simulation.host("left");
             SimHost right = simulation.host("right");
@@ -78,7 +105,7 @@ class RejoiningTest {
             left.start(
                     "acceptor",
                     () -> {
-                        try (Endpoint endpoint = left.open(EndpointOptions.DEFAULTS)) {
+                        try (Endpoint endpoint = left.open(acceptor)) {
                             address.set(endpoint.address());
                             Connection peer = endpoint.accept(SHORT);
                             simulation.await(() -> !peer.isOpen(), Duration.ofMinutes(10));

@@ -221,6 +221,26 @@ final class ConnectionCore {
         return true;
     }
 
+    /// The peer wants to add a lane: this side's bound holds, whatever the peer's is. If it may,
+    /// [#expectNoMore] must follow.
+    boolean expect(int laneIndex) {
+        lock.lock();
+        try {
+            return lanes.expect(laneIndex, endpoint.options().maxSockets());
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    void expectNoMore(int laneIndex) {
+        lock.lock();
+        try {
+            lanes.expectNoMore(laneIndex);
+        } finally {
+            lock.unlock();
+        }
+    }
+
     /// This side has made the connection and looks after its lanes.
     void rejoinBy(Rejoining rejoining) {
         this.rejoining = rejoining;

@@ -249,6 +249,9 @@ final class Connector {
         if (Capabilities.forget(Capabilities.of(endpoint.options()), peers)) {
             connection.matcher.tags.mayForget(role == Role.INITIATOR);
         }
+        if (role == Role.ACCEPTOR) {
+            boolean unused = connection.expect(0); // others may join before it is there
+        }
         // The initiator chooses the id, and may be this endpoint itself.
         if (role == Role.ACCEPTOR && endpoint.joinable().putIfAbsent(id, connection) != null) {
             link.lane().close();

@@ -21,6 +21,26 @@ final class Joining {
     /// How much later than its deadline a dial may come to its end.
     private static final Duration OVERRUN = Duration.ofMillis(100);
 
+    /// Why the peer takes no more lanes.
+    private static final String ENOUGH = "the peer has as many lanes as it wants";
+
+    /// What the lanes of a connection join.
+    ///
+    /// @param peer as it was authenticated
+    /// @param next index of the next lane
+    /// @param last index of the last one at first; -1 as soon as the peer has enough
+    private record Wanted(
+            AddressCodec.Address peer,
+            ConnectionCore connection,
+            AtomicInteger next,
+            AtomicInteger last) {
+        /// @return the index of one more lane; 0, which is the first one's, when there are enough
+        int index() {
+            int index = next.getAndUpdate(i -> i > last.get() ? i : i + 1);
+            return index > last.get() ? 0 : index;
+        }
+    }
+
     private final EndpointImpl endpoint;
     private final Dialler dialler;
 
@@ -45,6 +65,7 @@ final class Joining {
         AtomicInteger nextLane = new AtomicInteger(1);
         connection.rejoinBy(new Rejoining(endpoint, this, connection, target, first, nextLane));
         int sockets = endpoint.options().maxSockets() - 1;
+        Wanted wanted = new Wanted(target, connection, nextLane, new AtomicInteger(sockets));
         int own = Math.min(first.route().lanes(), sockets);
         int left = dials.underWay();
         AtomicInteger undone = new AtomicInteger(own + left);
@@ -53,12 +74,13 @@ final class Joining {
                     .execute(
                             () -> {
                                 try {
-                                    joinAndNote(
-                                            target,
-                                            connection,
-                                            dialler.dial(first.by(), first.route(), deadline),
-                                            nextLane.getAndIncrement(),
-                                            deadline);
+                                    boolean unused =
+                                            joinOneMore(
+                                                    wanted,
+                                                    first.by(),
+                                                    first.route(),
+                                                    null,
+                                                    deadline);
                                 } finally {
                                     undone.decrementAndGet();
                                     endpoint.gate().changed();
@@ -70,8 +92,7 @@ final class Joining {
                     .execute(
                             () -> {
                                 try {
-                                    joinRoute(
-                                            target, connection, dials, nextLane, sockets, deadline);
+                                    joinRoute(wanted, dials, deadline);
                                 } finally {
                                     undone.decrementAndGet();
                                     endpoint.gate().changed();
@@ -90,13 +111,7 @@ final class Joining {
         }
     }
 
-    private void joinRoute(
-            AddressCodec.Address target,
-            ConnectionCore connection,
-            Dials dials,
-            AtomicInteger nextLane,
-            int sockets,
-            Deadline deadline) {
+    private void joinRoute(Wanted wanted, Dials dials, Deadline deadline) {
         Dialler.Dialled next =
                 dials.take(new Deadline(deadline.clock(), deadline.nanos() + OVERRUN.toNanos()));
         if (next == null) {
@@ -109,38 +124,45 @@ final class Joining {
             if (channel != null) {
                 channel.close();
             }
-            connection.note(
+            wanted.connection.note(
                     channel == null ? next.why() : next.route().text() + ": works, not needed");
             return;
         }
-        for (int i = 0; i < lanes; i++) {
-            int lane = nextLane.getAndIncrement();
-            if (lane > sockets) {
-                if (i == 0) {
-                    channel.close();
-                }
-                connection.note(next.route().text() + ": not used, maxSockets is reached");
-                return;
-            }
-            joinAndNote(
-                    target,
-                    connection,
-                    i == 0 ? next : dialler.dial(next.by(), next.route(), deadline),
-                    lane,
-                    deadline);
+        boolean more = joinOneMore(wanted, next.by(), next.route(), next, deadline);
+        for (int i = 1; more && i < lanes; i++) {
+            more = joinOneMore(wanted, next.by(), next.route(), null, deadline);
         }
     }
 
-    private void joinAndNote(
-            AddressCodec.Address target,
-            ConnectionCore connection,
-            Dialler.Dialled by,
-            int lane,
+    /// Makes one more lane, unless there are enough.
+    ///
+    /// @param dialled its channel, or null where it has yet to be dialled
+    /// @return whether there may be more
+    private boolean joinOneMore(
+            Wanted wanted,
+            TransportEndpoint by,
+            Route route,
+            Dialler.@Nullable Dialled dialled,
             Deadline deadline) {
-        String why = joinOne(target, connection, by, lane, deadline);
-        if (why != null) {
-            connection.note(by.route().text() + ": " + why);
+        int lane = wanted.index();
+        if (lane == 0) {
+            if (dialled != null && dialled.channel() != null) {
+                dialled.channel().close();
+            }
+            String why = wanted.last.get() < 0 ? ENOUGH : "maxSockets is reached";
+            wanted.connection.note(route.text() + ": not used, " + why);
+            return false;
         }
+        Dialler.Dialled there = dialled != null ? dialled : dialler.dial(by, route, deadline);
+        String why = joinOne(wanted.peer, wanted.connection, there, lane, deadline);
+        if (why != null) {
+            wanted.connection.note(route.text() + ": " + why);
+        }
+        if (ENOUGH.equals(why)) {
+            wanted.last.set(-1);
+            return false;
+        }
+        return true;
     }
 
     /// Dials, and makes a lane of what answers.
@@ -184,7 +206,9 @@ final class Joining {
                     : "too late";
         } catch (Handshake.Refused e) {
             channel.close();
-            return "the peer answered " + e.status();
+            return e.status() == Handshake.Status.ENOUGH
+                    ? ENOUGH
+                    : "the peer answered " + e.status();
         } catch (TelpherException e) {
             channel.close();
             return String.valueOf(e.getMessage());

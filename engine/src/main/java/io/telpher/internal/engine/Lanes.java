@@ -19,6 +19,10 @@ final class Lanes {
     /// the connection's lock.
     private final BitSet spent = new BitSet(MOST);
 
+    /// Indices of lanes that the peer has been let in with and that are not there yet. Guarded by
+    /// the connection's lock.
+    private final BitSet expected = new BitSet(MOST);
+
     /// @return all of them; not to be changed
     LaneState[] all() {
         return all;
@@ -34,9 +38,26 @@ final class Lanes {
         spent.set(index);
     }
 
+    /// Lets the peer add a lane, or not. Under the lock.
+    ///
+    /// @param bound how many lanes there may be
+    boolean expect(int index, int bound) {
+        boolean room = live() + expected.cardinality() < bound;
+        if (room) {
+            expected.set(index);
+        }
+        return room;
+    }
+
+    /// The lane that was expected is there, or does not come. Under the lock.
+    void expectNoMore(int index) {
+        expected.clear(index);
+    }
+
     /// Adds a lane, whose index is spent with that. Under the lock.
     void add(LaneState added) {
         spend(added.index);
+        expectNoMore(added.index);
         LaneState[] before = all;
         LaneState[] after = Arrays.copyOf(before, before.length + 1);
         int at = before.length;

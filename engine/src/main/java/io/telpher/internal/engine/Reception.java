@@ -128,23 +128,33 @@ final class Reception {
 
     private void welcomeLane(
             TransportEndpoint from, Channel channel, Handshake.Accepted who, Deadline deadline) {
+        int lane = who.hello.lane();
         ConnectionCore connection = awaitConnection(who.hello.connection(), deadline);
         if (connection == null
                 || connection.peerIncarnation() != who.hello.from()
-                || connection.lane(who.hello.lane()) != null) {
+                || connection.lane(lane) != null) {
             who.answer(Handshake.Status.UNKNOWN_CONNECTION, endpoint.introduction(), deadline);
             channel.close();
             return;
         }
-        who.answer(Handshake.Status.OK, endpoint.introduction(), deadline);
-        boolean unused =
-                connection.add(
-                        dialler.checked(
-                                from.link(channel, Role.ACCEPTOR, who.address.peer(), deadline),
-                                who.hello.capabilities()),
-                        who.hello.lane(),
-                        channel.text(),
-                        "joined as lane " + who.hello.lane());
+        if (!connection.expect(lane)) {
+            who.answer(Handshake.Status.ENOUGH, endpoint.introduction(), deadline);
+            channel.close();
+            return;
+        }
+        try {
+            who.answer(Handshake.Status.OK, endpoint.introduction(), deadline);
+            boolean unused =
+                    connection.add(
+                            dialler.checked(
+                                    from.link(channel, Role.ACCEPTOR, who.address.peer(), deadline),
+                                    who.hello.capabilities()),
+                            lane,
+                            channel.text(),
+                            "joined as lane " + lane);
+        } finally {
+            connection.expectNoMore(lane);
+        }
     }
 
     /// A lane may come before the connection's own thread has put it into the table.

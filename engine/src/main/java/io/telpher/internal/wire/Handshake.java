@@ -43,7 +43,9 @@ public final class Handshake {
         /// There is no such connection to join.
         UNKNOWN_CONNECTION,
         /// The acceptor is closing.
-        CLOSING
+        CLOSING,
+        /// The connection has as many lanes as the acceptor wants.
+        ENOUGH
     }
 
     /// The initiator's first words.
