@@ -74,6 +74,11 @@ final class FrozenPeer implements AutoCloseable {
         return Recording.of(FrozenPeer.class, "wire-" + version + "-tags.txt");
     }
 
+    /// What was recorded of a version that says which reads go first.
+    static Map<String, byte[]> recordingOfPriorities(int version) {
+        return Recording.of(FrozenPeer.class, "wire-" + version + "-priorities.txt");
+    }
+
     private FrozenPeer(Socket socket) throws IOException {
         this.socket = socket;
         socket.setSoTimeout(10_000);

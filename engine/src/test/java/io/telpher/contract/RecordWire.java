@@ -10,6 +10,7 @@ import io.telpher.EndpointOptions;
 import io.telpher.MemoryRegion;
 import io.telpher.MemorySlice;
 import io.telpher.MemorySlices;
+import io.telpher.Priority;
 import io.telpher.RemoteMemory;
 import io.telpher.RemoteSlices;
 import io.telpher.Transfer;
@@ -35,14 +36,16 @@ import java.util.concurrent.CopyOnWriteArrayList;
 
 /// Records what today's endpoints say to each other over TCP: the handshake, and one frame of each
 /// kind; with `checksums` a few frames that carry checksums, of which the first can be replayed as
-/// they are; with `tags` what is said to forget tags. Run it all ways when the protocol gets a new
-/// version, and keep the files of the old one: [RecordedBytesTest], [RecordedChecksumsTest] and
-/// [RecordedTagsTest] replay all of them.
+/// they are; with `tags` what is said to forget tags; with `priorities` requests that are answered
+/// first. Run it all ways when the protocol gets a new version, and keep the files of the old one:
+/// [RecordedBytesTest], [RecordedChecksumsTest], [RecordedTagsTest] and [RecordedPrioritiesTest]
+/// replay all of them.
 ///
 /// ```text
 /// java ... io.telpher.contract.RecordWire engine/src/test/resources/io/telpher/contract/wire-2.txt
 /// java ... io.telpher.contract.RecordWire .../wire-2-checked.txt checksums
 /// java ... io.telpher.contract.RecordWire .../wire-2-tags.txt tags
+/// java ... io.telpher.contract.RecordWire .../wire-2-priorities.txt priorities
 /// ```
 final class RecordWire {
     static final byte[] SECRET = "recorded-secret-".getBytes(US_ASCII);
@@ -65,7 +68,7 @@ final class RecordWire {
         this.what = what;
     }
 
-    /// @param args the file to write, and `checksums`, `tags`, or nothing for all else
+    /// @param args the file to write, and `checksums`, `tags`, `priorities`, or nothing: all else
     public static void main(String[] args) throws Exception {
         RecordWire recorder = new RecordWire(args.length > 1 ? args[1] : "");
         recorder.run();
@@ -103,6 +106,7 @@ final class RecordWire {
                 switch (what) {
                     case "checksums" -> talkChecked(a, to, b, from);
                     case "tags" -> talkOfTags(a, to, b, from);
+                    case "priorities" -> talkOfPriorities(a, to, b);
                     default -> talk(a, to, b, from);
                 }
             }
@@ -135,6 +139,18 @@ final class RecordWire {
             end(to.send(tag, mine.slice(0, 10)));
             end(receive);
         }
+    }
+
+    private static void talkOfPriorities(Endpoint a, Connection to, Endpoint b) {
+        MemoryRegion mine = a.allocate(4096);
+        RemoteMemory remote = b.allocate(4096).remote();
+        TransferOptions high = TransferOptions.DEFAULTS.withPriority(Priority.HIGH);
+        end(to.read(mine.slice(0, 100), remote.slice(0, 100), high));
+        end(
+                to.read(
+                        MemorySlices.of(mine.slice(0, 20), mine.slice(100, 21)),
+                        RemoteSlices.of(remote.slice(0, 20), remote.slice(1000, 21)),
+                        high));
     }
 
     private void talk(Endpoint a, Connection to, Endpoint b, Connection from) throws Exception {
@@ -373,6 +389,7 @@ final class RecordWire {
         }
         name += (flags & Frame.INLINE) != 0 ? "_INLINE" : "";
         name += (flags & Frame.STRIDED) != 0 ? "_STRIDED" : "";
+        name += name.startsWith("READ") && (flags & Frame.HIGH) != 0 ? "_HIGH" : "";
         name += (flags & Frame.COUNTER_ADD) != 0 ? "_ADD" : "";
         name += (flags & Frame.COUNTER_SET) != 0 ? "_SET" : "";
         return name;

@@ -8,7 +8,8 @@ import java.time.Duration;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 
-/// Two hosts whose memory is within each other's reach, and their programs: one accepts the other.
+/// Two hosts and their programs: one accepts the other. Unless the test says so, their memory is
+/// within each other's reach.
 final class Neighbours implements AutoCloseable {
     private static final Duration SHORT = Duration.ofSeconds(10);
 
@@ -23,13 +24,14 @@ final class Neighbours implements AutoCloseable {
     }
 
     Neighbours(long seed) {
+        this(seed, LinkOptions.DEFAULTS.withStyle(LinkOptions.Style.RING).withWindows(true));
+    }
+
+    Neighbours(long seed, LinkOptions link) {
         simulation = new Simulation(seed);
         left = simulation.host("left");
         right = simulation.host("right");
-        simulation.link(
-                left,
-                right,
-                LinkOptions.DEFAULTS.withStyle(LinkOptions.Style.RING).withWindows(true));
+        simulation.link(left, right, link);
     }
 
     /// Starts the side that accepts.

@@ -164,7 +164,7 @@ final class Encoder {
             offset = pieces.offset(piece) + inside;
             n = Math.min(n, rest);
         }
-        s.start(Frame.READ, 0, 0, 0, op.token());
+        s.start(Frame.READ, priority(op), 0, 0, op.token());
         s.set(Frame.A, Frame.region(memory.region(), memory.generation()));
         s.set(Frame.B, memory.key());
         s.set(Frame.C, offset);
@@ -199,12 +199,16 @@ final class Encoder {
             skip = 0;
         }
         staged(s, staging, count * Frame.PIECE);
-        s.start(Frame.READ_PIECES, 0, count, s.payloadLength, op.token());
+        s.start(Frame.READ_PIECES, priority(op), count, s.payloadLength, op.token());
         s.set(Frame.A, Frame.region(memory.region(), memory.generation()));
         s.set(Frame.B, memory.key());
         s.set(Frame.D, n);
         s.set(Frame.E, at);
         return n;
+    }
+
+    private static int priority(Operation read) {
+        return read.high ? Frame.HIGH : 0;
     }
 
     /// Cuts the next frame for an operation of the peer: data of a send, or an answer to a read.

@@ -233,6 +233,7 @@ final class Inbound implements Receiver {
     private void endRead(
             MemorySegment h, long at, MemorySegment p, long pAt, int length, int type) {
         RegionImpl found = placing.named(h, at);
+        boolean high = (Frame.flags(h, at) & Frame.HIGH) != 0;
         int reason = placing.reason;
         if (found != null && !found.access().canRead()) {
             reason = Connection.DENIED;
@@ -244,7 +245,8 @@ final class Inbound implements Receiver {
                                     Frame.field(h, at, Frame.C),
                                     Frame.field(h, at, Frame.D),
                                     Frame.field(h, at, Frame.TRANSFER),
-                                    Frame.field(h, at, Frame.E))
+                                    Frame.field(h, at, Frame.E),
+                                    high)
                             : connection.serving.servePieces(
                                     found,
                                     p,
@@ -252,7 +254,8 @@ final class Inbound implements Receiver {
                                     length,
                                     Frame.count(h, at),
                                     Frame.field(h, at, Frame.TRANSFER),
-                                    Frame.field(h, at, Frame.E));
+                                    Frame.field(h, at, Frame.E),
+                                    high);
         }
         if (reason != 0) {
             refusals.refuse(h, at, reason, false, 0, 1);

@@ -25,20 +25,21 @@ final class Serving {
     /// Starts an answer. Without the lock.
     ///
     /// @return 0, or why it is refused
-    int serve(RegionImpl region, long offset, long length, long token, long base) {
+    int serve(RegionImpl region, long offset, long length, long token, long base, boolean high) {
         lock.lock();
         try {
-            return serveLocked(region, offset, length, token, base);
+            return serveLocked(region, offset, length, token, base, high);
         } finally {
             lock.unlock();
         }
     }
 
-    private int serveLocked(RegionImpl region, long offset, long length, long token, long base) {
+    private int serveLocked(
+            RegionImpl region, long offset, long length, long token, long base, boolean high) {
         if (offset < 0 || length < 0 || offset > region.size() || length > region.size() - offset) {
             return Connection.DENIED;
         }
-        Operation op = take(region, token, base);
+        Operation op = take(region, token, base, high);
         if (op == null) {
             return running > Credits.READS ? Connection.BACK_PRESSURED : Connection.STALE;
         }
@@ -60,10 +61,11 @@ final class Serving {
             int bytes,
             int count,
             long token,
-            long base) {
+            long base,
+            boolean high) {
         lock.lock();
         try {
-            return servePiecesLocked(region, pieces, at, bytes, count, token, base);
+            return servePiecesLocked(region, pieces, at, bytes, count, token, base, high);
         } finally {
             lock.unlock();
         }
@@ -76,7 +78,8 @@ final class Serving {
             int bytes,
             int count,
             long token,
-            long base) {
+            long base,
+            boolean high) {
         if (bytes != count * Frame.PIECE || count == 0) {
             return Connection.DENIED;
         }
@@ -99,7 +102,7 @@ final class Serving {
                 return Connection.DENIED;
             }
         }
-        Operation op = take(region, token, base);
+        Operation op = take(region, token, base, high);
         if (op == null) {
             return running > Credits.READS ? Connection.BACK_PRESSURED : Connection.STALE;
         }
@@ -110,7 +113,7 @@ final class Serving {
     }
 
     private @org.jspecify.annotations.Nullable Operation take(
-            RegionImpl region, long token, long base) {
+            RegionImpl region, long token, long base, boolean high) {
         Operation op = running > Credits.READS ? null : table.take();
         if (op == null) {
             return null;
@@ -123,6 +126,7 @@ final class Serving {
         op.kind = Operation.Kind.SERVE;
         op.peerToken = token;
         op.streamBase = base;
+        op.high = high;
         // The reader's deadline counts; this one only bounds what nobody waits for any more.
         op.allow(connection.defaultDeadline);
         return op;

@@ -134,6 +134,10 @@ public final class Frame {
     /// On `WRITE`: a `TAIL` follows on this lane. On `DATA`: an answer to a read request ends here.
     public static final int COUNTED = 1;
 
+    /// On `READ` and `READ_PIECES`: the answer goes before those of other requests. A peer that
+    /// does not know this takes no notice.
+    public static final int HIGH = 1;
+
     /// Confirm at once: somebody waits.
     public static final int URGENT = 2;
 

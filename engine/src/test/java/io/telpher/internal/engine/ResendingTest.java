@@ -39,7 +39,7 @@ class ResendingTest {
         LaneState dying = slow.addTo(core, 1);
         LaneState live = quick.addTo(core, 2);
         RegionImpl region = (RegionImpl) endpoint.allocate(3 * CHUNK);
-        assertThat(core.serving.serve(region, 0, 3 * CHUNK, TOKEN, 0)).isZero();
+        assertThat(core.serving.serve(region, 0, 3 * CHUNK, TOKEN, 0, false)).isZero();
         core.pump.turn(dying); // has the first frame encoded, and takes it not
         core.pump.turn(live);
         assertThat(quick.sent).extracting(StubLane.Sent::a).containsExactly(1L * CHUNK, 2L * CHUNK);
