@@ -82,10 +82,7 @@ public record EndpointOptions(
     /// Checks every value.
     public EndpointOptions {
         if (secret != null) {
-            if (secret.length < 16 || secret.length > 64) {
-                throw new IllegalArgumentException(
-                        "a secret has 16 to 64 bytes, this one has " + secret.length);
-            }
+            checkSecret(secret);
             secret = secret.clone();
         }
         transports = List.copyOf(transports);
@@ -101,6 +98,13 @@ public record EndpointOptions(
         checkPositive("drainLimit", drainLimit);
         checkPositive("slowTransfer", slowTransfer);
         Objects.requireNonNull(spin, "spin");
+    }
+
+    static void checkSecret(byte[] secret) {
+        if (secret.length < 16 || secret.length > 64) {
+            throw new IllegalArgumentException(
+                    "a secret has 16 to 64 bytes, this one has " + secret.length);
+        }
     }
 
     private static void checkInterval(String name, int value, int least, int most) {

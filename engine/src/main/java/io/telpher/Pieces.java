@@ -63,7 +63,7 @@ final class Pieces<R> {
         regular = true;
         this.count = count;
         empty = count > 0 && pieceLength == 0;
-        total = Math.multiplyExact(pieceLength, (long) count);
+        total = total(pieceLength, count);
         this.first = first;
         this.pieceLength = pieceLength;
         this.shape = shape;
@@ -179,6 +179,20 @@ final class Pieces<R> {
         return (int) count;
     }
 
+    /// Pieces that lie upon each other may have more bytes than any region.
+    private static long total(long pieceLength, int count) {
+        try {
+            return Math.multiplyExact(pieceLength, (long) count);
+        } catch (ArithmeticException e) {
+            throw tooMany("%d pieces of %d bytes".formatted(count, pieceLength));
+        }
+    }
+
+    private static IllegalArgumentException tooMany(String pieces) {
+        return new IllegalArgumentException(
+                pieces + " are more than 2^63 - 1 bytes in one transfer; use several");
+    }
+
     /// @return bytes from the first byte of strided pieces to their last
     static long extent(long pieceLength, long stride, int count) {
         if (count < 0 || pieceLength < 0 || stride < pieceLength) {
@@ -186,15 +200,24 @@ final class Pieces<R> {
                     "not a strided form: %d pieces of %d bytes every %d bytes"
                             .formatted(count, pieceLength, stride));
         }
-        return count == 0
-                ? 0
-                : Math.addExact(Math.multiplyExact(stride, (long) count - 1), pieceLength);
+        try {
+            return count == 0
+                    ? 0
+                    : Math.addExact(Math.multiplyExact(stride, (long) count - 1), pieceLength);
+        } catch (ArithmeticException e) { // further away than any byte of any region
+            throw new IndexOutOfBoundsException(
+                    "%d pieces of %d bytes every %d bytes do not fit into any region"
+                            .formatted(count, pieceLength, stride));
+        }
     }
 
     private static long[] starts(long[] lengths) {
         long[] starts = new long[lengths.length + 1];
         for (int i = 0; i < lengths.length; i++) {
-            starts[i + 1] = Math.addExact(starts[i], lengths[i]);
+            starts[i + 1] = starts[i] + lengths[i];
+            if (starts[i + 1] < 0) {
+                throw tooMany("the first %d pieces".formatted(i + 1));
+            }
         }
         return starts;
     }

@@ -192,8 +192,17 @@ class SlicesTest {
 
     @Test
     void moreBytesThanCanBeCountedAreRefused() {
-        RemoteMemory most = new RemoteMemory(1, 1, 1, 1, 0, Long.MAX_VALUE, Access.READ_WRITE);
-        assertThatThrownBy(() -> RemoteSlices.of(most, most))
-                .isInstanceOf(ArithmeticException.class);
+        long far = 1L << 62;
+        RemoteMemory memory = new RemoteMemory(1, 1, 1, 7, 0, far, Access.READ_WRITE);
+        assertThatThrownBy(() -> RemoteSlices.strided(memory, 1, far, 3))
+                .isInstanceOf(IndexOutOfBoundsException.class)
+                .hasMessage(
+                        "3 pieces of 1 bytes every " + far + " bytes do not fit into any region");
+        assertThatThrownBy(() -> RemoteSlices.of(memory, new long[2], new long[] {far, far}))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("the first 2 pieces are more than 2^63 - 1 bytes");
+        assertThatThrownBy(() -> Pieces.grid("r", 0, far, new long[] {2}, new long[] {0}, far))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("2 pieces of " + far + " bytes are more than 2^63 - 1");
     }
 }

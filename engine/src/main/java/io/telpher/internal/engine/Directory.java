@@ -30,7 +30,8 @@ final class Directory {
     List<ConnectionCore> publish(String name, RemoteMemory memory) {
         if (name.isEmpty() || name.length() > ControlFrame.MAX_PAYLOAD / 4) {
             throw new IllegalArgumentException(
-                    "a name has 1 to " + ControlFrame.MAX_PAYLOAD / 4 + " characters");
+                    "a name has 1 to %d characters, this one has %d"
+                            .formatted(ControlFrame.MAX_PAYLOAD / 4, name.length()));
         }
         published.put(name, memory);
         List<Asked> due = asked.remove(name);

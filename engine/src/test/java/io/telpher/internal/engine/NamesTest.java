@@ -1,8 +1,10 @@
 package io.telpher.internal.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowable;
 
+import io.telpher.MemoryRegion;
 import io.telpher.TelpherException;
 import io.telpher.spi.Lane;
 import java.time.Duration;
@@ -39,6 +41,19 @@ class NamesTest {
             // The progress thread may be the one that ends it.
             Awaitility.await().until(() -> inUse(core) == 0);
             core.close();
+        }
+    }
+
+    @Test
+    void aNameOfAnotherLengthIsRefusedWithIt() {
+        try (EndpointImpl endpoint = Loopback.open()) {
+            MemoryRegion region = endpoint.allocate(8);
+            endpoint.publish("n".repeat(256), region);
+            for (int length : new int[] {0, 257}) {
+                assertThatThrownBy(() -> endpoint.publish("n".repeat(length), region))
+                        .isInstanceOf(IllegalArgumentException.class)
+                        .hasMessage("a name has 1 to 256 characters, this one has " + length);
+            }
         }
     }
 

@@ -102,11 +102,35 @@ class AddressCodecTest {
 
     @Test
     void nonsenseIsNamed() {
-        assertThatThrownBy(() -> EndpointAddress.parse("10.0.0.1:80"))
+        assertThatThrownBy(() -> EndpointAddress.parse("10.0.0.1:8080"))
                 .isInstanceOf(IllegalArgumentException.class)
-                .hasMessageContaining("EndpointAddress.of");
+                .hasMessage(
+                        "'10.0.0.1:8...' of 13 characters is no endpoint address: it does not start"
+                                + " with 'telpher1:'; for HOST:PORT use EndpointAddress.of");
         assertThatThrownBy(() -> EndpointAddress.of("host", 0, SECRET))
                 .isInstanceOf(IllegalArgumentException.class)
                 .hasMessageContaining("port 0");
+        assertThatThrownBy(() -> EndpointAddress.of("host", 1, new byte[15]))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessage("a secret has 16 to 64 bytes, this one has 15");
+    }
+
+    /// It is named by its start, in which nothing of the secret stands.
+    @Test
+    void aDamagedTextIsNamedWithoutItsSecret() {
+        String text = EndpointAddress.of("host", 1, SECRET).text();
+        assertThatThrownBy(() -> EndpointAddress.parse(text.replace('A', '!')))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessage(
+                        "'telpher1:VExQQQE!E!...' of %d characters is no endpoint address: Illegal"
+                                + " base64 character 21; pass on all that text() gave, unchanged",
+                        text.length());
+        String cut = text.substring(0, 41);
+        assertThatThrownBy(() -> EndpointAddress.parse(cut))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessage(
+                        "'telpher1:VExQQQEAEA...' of 41 characters is no endpoint address: this"
+                                + " endpoint address is cut short: 24 bytes; pass on all that"
+                                + " text() gave, unchanged");
     }
 }
