@@ -14,6 +14,7 @@ import java.lang.foreign.MemorySegment;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
@@ -30,7 +31,12 @@ class LargeTransferTest {
     private static final long STEP = 113 * 4096;
 
     /// What large memory repeats; no power of two: offsets that lose their upper bits show.
-    private static final long PERIOD = 435 * STEP;
+    private static final long PERIOD = 109 * STEP;
+
+    /// Periods that have pages, and so bytes, of their own, at both ends: all others hold what any
+    /// of them got last, so that what is missing or cut off there does not show. One is in the
+    /// middle of what lies beyond 4 GiB, one the last.
+    private static final List<Long> OWN = List.of((9L << 29) / PERIOD, (SIZE - 1) / PERIOD);
 
     private static final Duration LIMIT = Duration.ofSeconds(100);
 
@@ -39,7 +45,8 @@ class LargeTransferTest {
     void fiveGibibytes(TestPath path) throws IOException {
         // What Telpher allocates is there whole.
         boolean allocated = path == TestPath.MAPPED;
-        long needed = (((allocated ? SIZE : PERIOD) + PERIOD) >> 20) + 1500;
+        long repeated = (1 + OWN.size()) * PERIOD;
+        long needed = (((allocated ? SIZE : repeated) + repeated) >> 20) + 1500;
         long available = availableMebibytes();
         assumeTrue(
                 available >= needed,
@@ -62,15 +69,15 @@ class LargeTransferTest {
             RemoteMemory target = far.slice(AT, SIZE);
             MemoryRegion local = here.region("near");
 
-            Content.fill(near, 0, PERIOD, 5);
+            fill(near, 5);
             finish(here.connection().write(local.slice(0, SIZE), target));
             peer.tell(self -> check(self.segment("far").asSlice(AT), 5));
 
-            Content.fill(near, 0, PERIOD, 6);
+            fill(near, 6);
             finish(here.connection().read(local.slice(0, SIZE), target));
             check(near, 5);
 
-            Content.fill(near, 0, PERIOD, 7);
+            fill(near, 7);
             peer.tell(
                     self ->
                             self.keep(
@@ -93,7 +100,7 @@ class LargeTransferTest {
                     here.connection().read(here.region("small").all(), far.slice(middle + 50, 100));
             Outcome.of(read).assertDone(100);
             Content.check(here.segment("small"), 0, 50, 8, 50);
-            Content.check(here.segment("small"), 50, 50, 7, (middle + 100 - AT) % PERIOD);
+            Content.check(here.segment("small"), 50, 50, 7, position(middle + 100 - AT));
         }
     }
 
@@ -101,15 +108,29 @@ class LargeTransferTest {
         Outcome.of(transfer, LIMIT).assertDone(SIZE);
     }
 
+    /// @return which byte of the content stands there
+    private static long position(long at) {
+        return OWN.contains(at / PERIOD) ? at : at % PERIOD;
+    }
+
+    private static void fill(MemorySegment memory, long seed) {
+        Content.fill(memory, 0, PERIOD, seed);
+        for (long own : OWN) {
+            long at = own * PERIOD;
+            Content.fill(memory, at, Math.min(PERIOD, SIZE - at), seed, at);
+        }
+    }
+
     /// Looks at a part of every step, and at the end.
     private static void check(MemorySegment memory, long seed) {
         for (long at = 0; at + PART <= SIZE; at += STEP) {
-            Content.check(memory, at, PART, seed, at % PERIOD);
+            Content.check(memory, at, PART, seed, position(at));
         }
-        Content.check(memory, SIZE - 100, 100, seed, (SIZE - 100) % PERIOD);
+        Content.check(memory, SIZE - 100, 100, seed, position(SIZE - 100));
     }
 
-    /// Registers memory in which the same pages come again and again: large, and small in reality.
+    /// Registers memory in which the same pages come again and again, but for a few: large, and
+    /// small in reality.
     private static MemorySegment register(Participant self, String name) {
         Arena arena = Participant.arena();
         return self.keep(name, self.endpoint().register(repeated(arena)), arena).segment();
@@ -119,7 +140,7 @@ class LargeTransferTest {
         long length = SIZE + PERIOD;
         int memfd = Memory.memfdCreate("test-repeated", Memory.MFD_CLOEXEC);
         assertThat(memfd).isNotNegative();
-        assertThat(Memory.ftruncate(memfd, PERIOD)).isZero();
+        assertThat(Memory.ftruncate(memfd, (1 + OWN.size()) * PERIOD)).isZero();
         int access = Memory.PROT_READ | Memory.PROT_WRITE;
         int reserve = Memory.MAP_PRIVATE | Memory.MAP_ANONYMOUS | Memory.MAP_NORESERVE;
         long address = Memory.mmap(0, length, Memory.PROT_NONE, reserve, -1, 0);
@@ -132,7 +153,7 @@ class LargeTransferTest {
                             access,
                             Memory.MAP_SHARED | Memory.MAP_FIXED,
                             memfd,
-                            0);
+                            (1 + OWN.indexOf(at / PERIOD)) * PERIOD);
             assertThat(mapped).isEqualTo(address + at);
         }
         assertThat(Descriptors.close(memfd)).isZero();
