@@ -3,6 +3,7 @@ package io.telpher.contract;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.telpher.EndpointAddress;
+import io.telpher.MemorySlice;
 import io.telpher.RemoteMemory;
 import io.telpher.TelpherException;
 import io.telpher.Transfer;
@@ -14,12 +15,21 @@ import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.function.IntConsumer;
+import java.util.function.IntFunction;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /// TCP between hosts that have several links, when links fail and packets are lost.
 class NetnsTest extends TwoHosts {
+    private static final int SLOT = 4 << 20;
+
+    /// What an owner puts into a slot of memory that it takes for another use.
+    private static final byte TAKEN = 0x77;
+
+    private static final Duration LIMIT = Duration.ofSeconds(60);
+
     /// Waits until a link carries lanes again.
     private static void awaitLanes(Participant self, String subnet) {
         long end = System.nanoTime() + Participant.LIMIT.toNanos();
@@ -80,7 +90,8 @@ class NetnsTest extends TwoHosts {
                         });
     }
 
-    /// Writes over two links, of which one fails in the middle: that costs a lane, no more.
+    /// Writes over two links, of which one fails in the middle: that costs a lane, no more. So do
+    /// reads and messages that are under way at the same time.
     ///
     /// @param subnet of the one that fails
     /// @return the target
@@ -88,13 +99,16 @@ class NetnsTest extends TwoHosts {
         prepareTwoLinks();
         limit("250mbit", "250mbit");
         connect(TCP);
-        int size = 256 << 20;
+        int size = 192 << 20;
         byte[] target = target(size);
         CompletableFuture<Outcome> write = startWrite(target, size);
+        Runnable others = startOthers(16);
         a.tell(self -> awaitBytes(self, subnet));
+        b.tell(self -> awaitBytes(self, subnet)); // that are read
         failure.run();
         Peer.result(write).assertDone(size);
         b.check("target", 0, size, 4);
+        others.run();
         checkDead(subnet);
         checkSmallWrite();
         return target;
@@ -105,25 +119,20 @@ class NetnsTest extends TwoHosts {
         prepareTwoLinks();
         limit("500mbit", "500mbit");
         connect(TCP);
-        int slot = 4 << 20;
-        int slots = 48;
-        byte[] target = target((long) slot * slots);
+        int slots = 36;
+        byte[] target = target((long) SLOT * slots);
         // The owner takes each slot for itself as soon as it hears that the slot's write is done.
         CompletableFuture<Boolean> owner =
                 b.begin(
                         self -> {
                             for (int i = 0; i < slots; i++) {
-                                byte[] body =
-                                        self.connection()
-                                                .awaitNotification(Duration.ofSeconds(60))
-                                                .payload();
-                                long at = slot * (long) body[0];
-                                Content.check(self.segment("target"), at, slot, 4, at);
-                                self.segment("target").asSlice(at, slot).fill((byte) 0x77);
+                                byte[] body = self.connection().awaitNotification(LIMIT).payload();
+                                take(self, "target", body[0], 4);
                             }
                         });
         CompletableFuture<Boolean> writer =
-                a.begin(self -> writeSlots(self, RemoteMemory.ofBytes(target), slot, slots));
+                a.begin(self -> writeSlots(self, RemoteMemory.ofBytes(target), slots));
+        Runnable others = startOthers(12);
         Contract.sleep(400);
         hosts.drop("a", "v1");
         hosts.drop("b", "v1");
@@ -134,31 +143,93 @@ class NetnsTest extends TwoHosts {
         Peer.result(writer);
         Peer.result(owner);
         Contract.sleep(2000);
+        others.run();
         checkDead("10.99.1."); // what it held was sent again
-        b.tell(
-                self ->
-                        Content.checkAll(
-                                self.segment("target"), 0, (long) slot * slots, (byte) 0x77));
+        b.tell(self -> checkTaken(self, "target"));
         checkSmallWrite();
     }
 
-    /// Writes slot by slot, four in flight, and tells the owner by a message of its own.
-    private static void writeSlots(Participant self, RemoteMemory target, int slot, int slots) {
+    /// Writes slot by slot, and tells the owner by a message of its own.
+    private static void writeSlots(Participant self, RemoteMemory target, int slots) {
+        inTurn(
+                slots,
+                i -> self.connection().write(slot(self, "source", i), there(target, i)),
+                i -> {
+                    byte[] body = {(byte) i};
+                    Outcome.of(self.connection().notifyPeer(Bytes.off(body))).assertDone();
+                });
+    }
+
+    /// Starts to send messages to `b`, and to read from there, slot by slot. Whoever gets a slot's
+    /// bytes takes the slot for another use at once.
+    ///
+    /// @return waits until all is done, and checks that nothing was written afterwards
+    private Runnable startOthers(int slots) {
+        long size = (long) SLOT * slots;
+        byte[] origin = b.add("origin", Kind.FOREIGN, size).toBytes();
+        b.fill("origin", 0, size, 5);
+        b.add("received", Kind.FOREIGN, size);
+        a.add("read", Kind.FOREIGN, size);
+        List<CompletableFuture<Boolean>> all =
+                List.of(
+                        b.begin(self -> receiveSlots(self, slots)),
+                        a.begin(self -> sendSlots(self, slots)),
+                        a.begin(self -> readSlots(self, RemoteMemory.ofBytes(origin), slots)));
+        return () -> {
+            all.forEach(Peer::result);
+            a.tell(self -> checkTaken(self, "read"));
+            b.tell(self -> checkTaken(self, "received"));
+        };
+    }
+
+    private static void receiveSlots(Participant self, int slots) {
+        inTurn(
+                slots,
+                i -> self.connection().receive(7, slot(self, "received", i)),
+                i -> take(self, "received", i, 4));
+    }
+
+    private static void sendSlots(Participant self, int slots) {
+        inTurn(slots, i -> self.connection().send(7, slot(self, "source", i)), i -> {});
+    }
+
+    private static void readSlots(Participant self, RemoteMemory origin, int slots) {
+        inTurn(
+                slots,
+                i -> self.connection().read(slot(self, "read", i), there(origin, i)),
+                i -> take(self, "read", i, 5));
+    }
+
+    private static MemorySlice slot(Participant self, String name, int slot) {
+        return self.slice(name, (long) slot * SLOT, SLOT);
+    }
+
+    private static RemoteMemory there(RemoteMemory memory, int slot) {
+        return memory.slice((long) slot * SLOT, SLOT);
+    }
+
+    /// Carries out a transfer for each slot, four in flight.
+    private static void inTurn(int slots, IntFunction<Transfer> post, IntConsumer done) {
         Deque<Transfer> flight = new ArrayDeque<>();
-        int told = 0;
-        for (int i = 0; told < slots; i++) {
-            if (i < slots) {
-                long at = (long) i * slot;
-                flight.add(
-                        self.connection()
-                                .write(self.slice("source", at, slot), target.slice(at, slot)));
+        for (int i = 0; i < slots + 4; i++) {
+            if (i >= 4) {
+                Outcome.of(flight.remove(), LIMIT).assertDone(SLOT);
+                done.accept(i - 4);
             }
-            if (flight.size() == 4 || i >= slots) {
-                Outcome.of(flight.remove(), Duration.ofSeconds(60)).assertDone(slot);
-                byte[] body = {(byte) told++};
-                Outcome.of(self.connection().notifyPeer(Bytes.off(body))).assertDone();
+            if (i < slots) {
+                flight.add(post.apply(i));
             }
         }
+    }
+
+    private static void take(Participant self, String name, int slot, long seed) {
+        long at = (long) slot * SLOT;
+        Content.check(self.segment(name), at, SLOT, seed, at);
+        self.segment(name).asSlice(at, SLOT).fill(TAKEN);
+    }
+
+    private static void checkTaken(Participant self, String name) {
+        Content.checkAll(self.segment(name), 0, self.segment(name).byteSize(), TAKEN);
     }
 
     @Test
