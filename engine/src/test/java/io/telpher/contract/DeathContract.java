@@ -407,33 +407,55 @@ abstract class DeathContract extends MortalContract {
         peer.check("target", 0, 1000, 4);
     }
 
+    /// What belonged to a peer does not wait for the end of the endpoint that had it, and nothing
+    /// outlives that.
     @Test
-    void nothingIsLeftAfterEitherSideWasKilled() {
-        Resources before = null;
-        for (int round = 0; round < 4; round++) {
-            region("local", Kind.TELPHER, 1 << 20);
-            RemoteMemory target = remote("target", Kind.TELPHER, 1 << 20);
-            here.write("local", 0, 1 << 20, target).assertDone(1 << 20);
-            here.write("local", 0, 8, target).assertDone(8); // by another call, on some paths
-            byte[] mine = here.region("local").remote().toBytes();
-            peer.tell(
-                    self ->
-                            self.write("target", 0, 1 << 20, RemoteMemory.ofBytes(mine))
-                                    .assertDone(1 << 20));
-            process().kill();
-            assertThatThrownBy(() -> connection().awaitNotification(Duration.ofSeconds(10)))
-                    .isInstanceOf(TelpherException.PeerLost.class);
-            here.close();
-            peer.close();
-            // The first round loads classes and starts what stays.
-            if (round == 0) {
-                before = Resources.now();
-            } else {
-                before.awaitSame();
+    void nothingIsLeftAfterPeersWereKilled() {
+        Participant.Tweak options = options();
+        Resources closed = null;
+        for (int victims : new int[] {4, 1}) {
+            Resources open = null;
+            for (int i = 0; i < victims; i++) {
+                useAndKillThePeer();
+                peer.close();
+                // The first one loads classes and starts what stays.
+                if (open == null) {
+                    open = Resources.settled();
+                } else {
+                    open.awaitSame();
+                }
+                peer = setting.startPeer();
+                peer.tell(self -> self.open(options));
+                if (i + 1 < victims) {
+                    peer.acceptFrom(here);
+                }
             }
-            peer = setting.startPeer();
+            here.close();
+            if (closed == null) {
+                closed = Resources.now();
+            } else {
+                closed.awaitSame();
+            }
             here = new Participant();
-            connect();
+            here.open(options);
+            peer.acceptFrom(here);
         }
+    }
+
+    /// Copies in both directions first.
+    private void useAndKillThePeer() {
+        here.closeRegions();
+        region("local", Kind.TELPHER, 1 << 20);
+        RemoteMemory target = remote("target", Kind.TELPHER, 1 << 20);
+        here.write("local", 0, 1 << 20, target).assertDone(1 << 20);
+        here.write("local", 0, 8, target).assertDone(8); // by another call, on some paths
+        byte[] mine = here.region("local").remote().toBytes();
+        peer.tell(
+                self ->
+                        self.write("target", 0, 1 << 20, RemoteMemory.ofBytes(mine))
+                                .assertDone(1 << 20));
+        process().kill();
+        assertThatThrownBy(() -> connection().awaitNotification(Duration.ofSeconds(10)))
+                .isInstanceOf(TelpherException.PeerLost.class);
     }
 }

@@ -50,6 +50,20 @@ record Resources(Map<String, Integer> held) implements java.io.Serializable {
         return new Resources(held);
     }
 
+    /// @return what it holds when what ends by itself has ended
+    static Resources settled() {
+        Resources before = now();
+        for (int round = 0; round < 50; round++) {
+            Contract.sleep(100);
+            Resources after = now();
+            if (after.equals(before)) {
+                break;
+            }
+            before = after;
+        }
+        return before;
+    }
+
     /// Checks that nothing was added, allowing a moment for what ends by itself.
     void awaitSame() {
         long end = System.nanoTime() + Duration.ofSeconds(5).toNanos();
