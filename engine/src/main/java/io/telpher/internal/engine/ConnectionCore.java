@@ -8,6 +8,7 @@ import io.telpher.TelpherException;
 import io.telpher.TransferFailures;
 import io.telpher.internal.wire.AddressCodec;
 import io.telpher.spi.Link;
+import io.telpher.spi.Locator;
 import io.telpher.spi.Windows;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -17,6 +18,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Predicate;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /// One connection inside the engine: makes its parts, gives each what it needs, and takes the turns
@@ -468,7 +470,11 @@ final class ConnectionCore {
     // --- for people -----------------------------------------------------------------------------
 
     String explain() {
-        StringBuilder text = new StringBuilder("connection with ").append(peer).append('\n');
+        StringBuilder text = new StringBuilder("connection with ").append(peerText());
+        List<Locator> places = peer.locators();
+        text.append(places.isEmpty() ? "" : " at ");
+        text.append(places.stream().map(Locator::text).collect(Collectors.joining(", ")));
+        text.append('\n');
         lock.lock();
         try {
             for (LaneState s : lanes.all()) {
