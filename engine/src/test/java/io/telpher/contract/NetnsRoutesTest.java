@@ -216,6 +216,38 @@ class NetnsRoutesTest extends TwoHosts {
         checkConnectsBy("fd00:99::1 (v0) -> [fd00:99::2]:");
     }
 
+    /// By the shared subnet the host says that nobody listens; the routed way leads to a host that
+    /// drops what it gets, which only the end of the time tells.
+    @Test
+    void thatNobodyListensIsToldLongBeforeTheDeadline() {
+        assumeTrue(Namespaces.missing() == null, Namespaces.missing());
+        hosts = Namespaces.create("a", "m", "b");
+        hosts.link("a", "b", SUBNET.formatted(0));
+        hosts.link("a", "m", SUBNET.formatted(1));
+        hosts.link("m", "b", SUBNET.formatted(2));
+        hosts.run("a", "ip", "route", "add", "10.99.2.0/24", "via", "10.99.1.2");
+        a = PeerProcess.start(hosts.exec("a"));
+        b = PeerProcess.start(hosts.exec("b"));
+        a.tell(self -> self.open(TCP));
+        byte[] gone = b.run(self -> self.open(TCP));
+        b.tell(Participant::close);
+        String error =
+                a.run(
+                        self -> {
+                            Duration deadline = Duration.ofSeconds(60);
+                            long start = System.nanoTime();
+                            try {
+                                self.endpoint().connect(EndpointAddress.ofBytes(gone), deadline);
+                                return "connected";
+                            } catch (TelpherException.ConnectFailed e) {
+                                assertThat(Duration.ofNanos(System.nanoTime() - start))
+                                        .isLessThan(deadline.dividedBy(2));
+                                return e.getMessage();
+                            }
+                        });
+        assertThat(error).contains("routed -> 10.99.2.2:", "no connection when the time");
+    }
+
     private void checkConnectsBy(String way) {
         a.tell(self -> self.open(TCP));
         byte[] address = b.run(self -> self.open(TCP));

@@ -76,11 +76,11 @@ final class MemcpyPeer implements Peer {
             MemorySegment from = arena.allocate(bytes, 4096);
             MemorySegment to = arena.allocate(bytes, 4096);
             Content.fill(from, 0, bytes, 1, 0);
-            to.fill((byte) 1);
             int untimed = bytes < SMALL ? UNTIMED_SMALL : 1;
             Copier copier = Copier.JVM;
             double nanos = Double.POSITIVE_INFINITY;
             for (Copier each : Copier.values()) {
+                to.fill((byte) 1);
                 long start = clock.getAsLong();
                 long count = copy(each, from, to, bytes, seconds / 10, untimed, null);
                 double found = (double) (clock.getAsLong() - start) / count;
@@ -91,6 +91,7 @@ final class MemcpyPeer implements Peer {
             }
             int group = timed ? RowMeter.group(nanos) : untimed;
             Histogram times = timed ? PhaseResult.histogram() : null;
+            to.fill((byte) 1); // that what is timed is what is checked
             long cpu = CpuClock.nanos();
             long start = clock.getAsLong();
             long count = copy(copier, from, to, bytes, seconds, group, times);

@@ -131,55 +131,75 @@ final class Connector {
             Dials dials,
             Deadline deadline,
             List<String> failures) {
-        while (dials.any()) {
-            Dialler.Dialled next = dials.next(mine.result::isDone);
-            if (next == null) {
-                failures.add(dials.leftOut());
-                dials.abandon();
-                return mine.result.getNow(null);
-            }
-            next = dialler.fresh(next, deadline);
-            Channel channel = next.channel();
-            if (channel == null) {
-                failures.add(next.why());
-                continue;
-            }
-            try {
+        boolean joined = false;
+        try {
+            while (dials.any()) {
+                Dialler.Dialled next = dials.next(mine.result::isDone);
+                if (next == null) {
+                    failures.add(dials.leftOut());
+                    return mine.result.getNow(null);
+                }
+                next = dialler.fresh(next, deadline);
+                Channel channel = next.channel();
+                if (channel == null) {
+                    failures.add(next.why());
+                    continue;
+                }
                 ConnectionCore connection =
-                        establish(peer, mine, next, dials.chosen(), channel, deadline, failures);
-                if (connection != null) {
-                    if (mine.committed) {
-                        joining.join(peer, connection, next, dials, deadline);
-                    } else {
-                        dials.abandon(); // the peer made it, and adds the lanes
-                    }
+                        tryToEstablish(peer, mine, next, dials, channel, deadline, failures);
+                if (connection != null && mine.committed) { // else the peer adds the lanes
+                    joined = true;
+                    joining.join(peer, connection, next, dials, deadline);
+                }
+                if (connection != null || mine.forsaken) {
                     return connection;
                 }
-                if (mine.forsaken) {
-                    dials.abandon();
-                    return null;
-                }
-            } catch (TelpherException.TimedOut
-                    | TelpherException.ProtocolViolation
-                    | TelpherException.Unsupported
-                    | TelpherException.NativeFailure e) {
-                channel.close();
-                failures.add(next.route().text() + ": " + e.getMessage());
-            } catch (TelpherException.PeerLost e) {
-                channel.close();
-                ConnectionCore other = mine.result.getNow(null);
-                if (other != null) {
-                    dials.abandon();
-                    return other;
-                }
-                failures.add(next.route().text() + ": " + e.getMessage());
-            } catch (TelpherException e) {
-                channel.close();
+            }
+            return null;
+        } finally {
+            if (!joined) {
                 dials.abandon();
-                throw e;
             }
         }
-        return null;
+    }
+
+    /// @return null when it does not work by this way, or the peer's own attempt is awaited in vain
+    private @Nullable ConnectionCore tryToEstablish(
+            AddressCodec.Address peer,
+            Crossing.Pending mine,
+            Dialler.Dialled next,
+            Dials dials,
+            Channel channel,
+            Deadline deadline,
+            List<String> failures) {
+        try {
+            return establish(peer, mine, next, dials.chosen(), channel, deadline, failures);
+        } catch (TelpherException.TimedOut
+                | TelpherException.ProtocolViolation
+                | TelpherException.Unsupported
+                | TelpherException.NativeFailure e) {
+            channel.close();
+            failures.add(next.route().text() + ": " + e.getMessage());
+            return null;
+        } catch (TelpherException.PeerLost e) {
+            channel.close();
+            ConnectionCore other = mine.result.getNow(null);
+            if (other == null) {
+                failures.add(next.route().text() + ": " + e.getMessage());
+            }
+            return other;
+        } catch (TelpherException.ConnectFailed | TelpherException.AccessDenied e) {
+            channel.close();
+            if (next.route().later() == null) {
+                throw e;
+            }
+            // Somebody else has that address, where its packets go from here.
+            failures.add(next.route().text() + ": " + e.getMessage());
+            return null;
+        } catch (TelpherException e) {
+            channel.close();
+            throw e;
+        }
     }
 
     private @Nullable ConnectionCore establish(

@@ -8,11 +8,9 @@ import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
-import java.util.Set;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BooleanSupplier;
@@ -26,10 +24,11 @@ import org.jspecify.annotations.Nullable;
 /// For the thread that connects; once that has a connection, the others are taken by those that
 /// make lanes of them ([Joining]).
 final class Dials {
-    /// What comes late is waited for so long, to be closed.
+    /// How much later than its deadline a dial may come to its end, and still be closed.
     private static final Duration LATE = Duration.ofSeconds(60);
 
-    /// How long a round has for itself: this part of the time that there is.
+    /// How long a round has for itself: this part of the time that there is, or less where there
+    /// are more rounds.
     private static final int ROUNDS = 8;
 
     /// No round has more: a first packet that was lost is sent again after a second.
@@ -42,17 +41,23 @@ final class Dials {
     private final Dialler dialler;
     private final TransportEndpoint by;
     private final Deadline deadline;
-    private final Deadline until;
+    private final int width;
     private final Duration round;
 
+    /// When other transports have their turn; sooner once the peer has said no by every better way.
+    private Deadline until;
+
     private final ArrayDeque<Route> waiting = new ArrayDeque<>();
-    private final Set<Route> underWay = new LinkedHashSet<>();
+    private final List<Route> underWay = new ArrayList<>();
 
     /// Those under way whose round is over.
-    private final Set<Route> silent = new LinkedHashSet<>();
+    private final List<Route> silent = new ArrayList<>();
 
     /// When the next round begins.
     private Deadline over;
+
+    /// Whether the better ways, if any, have all been dialled.
+    private boolean begunLater;
 
     private final Queue<Dialler.Dialled> ended = new ConcurrentLinkedQueue<>();
 
@@ -72,15 +77,29 @@ final class Dials {
         this.deadline = deadline;
         this.until = until;
         this.over = until;
-        this.round = Duration.ofNanos(Math.min(LONGEST_ROUND.toNanos(), until.left() / ROUNDS));
+        this.width = endpoint.options().maxSockets();
         routes.stream().filter(route -> route.later() == null).forEach(waiting::add);
+        int first = waiting.size();
         routes.stream().filter(route -> route.later() != null).forEach(waiting::add);
+        int rounds = rounds(first) + rounds(waiting.size() - first);
+        begunLater = first == 0;
+        long share = until.left() / Math.max(ROUNDS, rounds);
+        this.round = Duration.ofNanos(Math.min(LONGEST_ROUND.toNanos(), share));
     }
 
-    /// Begins the next round.
+    private int rounds(int ways) {
+        return Math.ceilDiv(ways, width);
+    }
+
+    /// Begins the next round. Where nobody listens by any of the better ways the others are not
+    /// waited for long: whoever connects wants to hear that soon.
     private void begin() {
         boolean later = waiting.element().later() != null;
-        for (int i = 0; i < endpoint.options().maxSockets(); i++) {
+        if (later && !begunLater) {
+            begunLater = true;
+            until = underWay.isEmpty() ? until.or(round) : until;
+        }
+        for (int i = 0; i < width; i++) {
             Route route = waiting.peek();
             if (route == null || (route.later() != null) != later) {
                 break;
@@ -127,6 +146,7 @@ final class Dials {
                 return next;
             }
             if (over.passed() && !waiting.isEmpty()) {
+                silent.clear();
                 silent.addAll(underWay);
                 begin();
             }
@@ -166,11 +186,12 @@ final class Dials {
         if (left == 0) {
             return;
         }
+        Deadline last = new Deadline(deadline.clock(), deadline.nanos() + LATE.toNanos());
         endpoint.control()
                 .execute(
                         () -> {
                             for (int i = 0; i < left; i++) {
-                                Dialler.Dialled late = take(endpoint.platform().in(LATE));
+                                Dialler.Dialled late = take(last);
                                 if (late != null && late.channel() != null) {
                                     late.channel().close();
                                 }
@@ -202,7 +223,7 @@ final class Dials {
         for (Route route : waiting) {
             String later = route.later();
             byReason.computeIfAbsent(
-                            later == null ? "others work and come first" : later,
+                            later == null ? "the connection is there" : later,
                             reason -> new ArrayList<>())
                     .add(route);
         }

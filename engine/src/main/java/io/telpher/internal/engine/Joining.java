@@ -69,6 +69,19 @@ final class Joining {
         int own = Math.min(first.route().lanes(), sockets);
         int left = dials.underWay();
         AtomicInteger undone = new AtomicInteger(own + left);
+        // These first: where the peer wants few lanes, each way should have one.
+        for (int i = 0; i < left; i++) {
+            endpoint.control()
+                    .execute(
+                            () -> {
+                                try {
+                                    joinRoute(wanted, dials, deadline);
+                                } finally {
+                                    undone.decrementAndGet();
+                                    endpoint.gate().changed();
+                                }
+                            });
+        }
         for (int i = 0; i < own; i++) {
             endpoint.control()
                     .execute(
@@ -81,18 +94,6 @@ final class Joining {
                                                     first.route(),
                                                     null,
                                                     deadline);
-                                } finally {
-                                    undone.decrementAndGet();
-                                    endpoint.gate().changed();
-                                }
-                            });
-        }
-        for (int i = 0; i < left; i++) {
-            endpoint.control()
-                    .execute(
-                            () -> {
-                                try {
-                                    joinRoute(wanted, dials, deadline);
                                 } finally {
                                     undone.decrementAndGet();
                                     endpoint.gate().changed();

@@ -42,7 +42,7 @@ final class Lanes {
     ///
     /// @param bound how many lanes there may be
     boolean expect(int index, int bound) {
-        boolean room = live() + expected.cardinality() < bound;
+        boolean room = !expected.get(index) && live() + expected.cardinality() < bound;
         if (room) {
             expected.set(index);
         }

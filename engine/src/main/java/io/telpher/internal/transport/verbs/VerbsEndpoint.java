@@ -15,6 +15,7 @@ import io.telpher.spi.PeerAddress;
 import io.telpher.spi.Role;
 import io.telpher.spi.Route;
 import io.telpher.spi.TransportEndpoint;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -194,10 +195,13 @@ final class VerbsEndpoint implements TransportEndpoint {
                     route.text() + " is no way: " + route.rejected(), List.of());
         }
         List<String> failures = new ArrayList<>();
+        int left = target.streams().size();
         for (Route stream : target.streams()) {
+            // One that is silent leaves the others their share of the time.
+            Deadline share = deadline.or(Duration.ofNanos(deadline.left() / left--));
             try {
-                return new VerbsChannel(tcp.dial(stream, deadline), target.pair());
-            } catch (TelpherException.ConnectFailed e) {
+                return new VerbsChannel(tcp.dial(stream, share), target.pair());
+            } catch (TelpherException.ConnectFailed | TelpherException.TimedOut e) {
                 failures.add(String.valueOf(e.getMessage()));
             }
         }

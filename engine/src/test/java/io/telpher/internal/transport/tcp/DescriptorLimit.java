@@ -13,6 +13,8 @@ import java.util.List;
 /// Uses up all descriptors of its process, which the caller has limited: a connection that comes in
 /// then must be dropped instead of keeping the listener busy. Ends with status 0 if it is.
 public final class DescriptorLimit {
+    private static final int TRIES = 20;
+
     private DescriptorLimit() {}
 
     public static void main(String[] args) throws Exception {
@@ -23,19 +25,14 @@ public final class DescriptorLimit {
         // Whatever the first connection loads needs descriptors too.
         Descriptors.close(TcpPair.dial(port));
         context.next().close();
-        int fd = Descriptors.duplicate(0);
-        while (fd >= 0) {
-            used.add(fd);
-            fd = Descriptors.duplicate(0);
-        }
-        // The dialler needs two for a moment and keeps one.
-        Descriptors.close(used.removeLast());
-        Descriptors.close(used.removeLast());
-        int dialled = TcpPair.dial(port);
-        fd = Descriptors.duplicate(0);
-        while (fd >= 0) {
-            used.add(fd);
-            fd = Descriptors.duplicate(0);
+        useAll(used);
+        int dialled = dialWithoutOneLeft(used, port);
+        for (int i = 0; i < TRIES && awaitTaken(context); i++) {
+            // The listener was quicker than this thread, and had one.
+            context.next().close();
+            Descriptors.close(dialled);
+            useAll(used);
+            dialled = dialWithoutOneLeft(used, port);
         }
         int events = Poll.poll(dialled, Poll.POLLIN, 5000);
         try (Arena arena = Arena.ofConfined()) {
@@ -52,5 +49,30 @@ public final class DescriptorLimit {
         Descriptors.close(TcpPair.dial(port));
         context.next().close();
         System.exit(0);
+    }
+
+    private static void useAll(List<Integer> used) {
+        int fd = Descriptors.duplicate(0);
+        while (fd >= 0) {
+            used.add(fd);
+            fd = Descriptors.duplicate(0);
+        }
+    }
+
+    /// The dialler needs two for a moment and keeps one.
+    private static int dialWithoutOneLeft(List<Integer> used, int port) {
+        Descriptors.close(used.removeLast());
+        Descriptors.close(used.removeLast());
+        int dialled = TcpPair.dial(port);
+        useAll(used);
+        return dialled;
+    }
+
+    /// Waits a moment for the listener to have seen the connection.
+    private static boolean awaitTaken(FakeContext context) throws InterruptedException {
+        for (int i = 0; i < 20 && context.channels.isEmpty(); i++) {
+            Thread.sleep(10);
+        }
+        return !context.channels.isEmpty();
     }
 }

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.telpher.ConnectionMetrics;
 import io.telpher.MemoryRegion;
+import io.telpher.TelpherException;
 import io.telpher.Transfer;
 import io.telpher.TransferOptions;
 import io.telpher.TransferState;
@@ -224,7 +225,8 @@ class VerbsRailsTest {
 
     /// The second rail dies with what the first had left, which goes out once more then, and
     /// nothing else does. On a host that stands still the first may have next to nothing left, or
-    /// be found dead before the others are done: then it is tried again.
+    /// be found dead before the others are done, or the third one be given up as well: then it is
+    /// tried again.
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void aRailDiesWithWhatAnotherHasLeft(boolean read) throws InterruptedException {
@@ -258,13 +260,18 @@ class VerbsRailsTest {
                     String second = VERBS.ahead("fake1") >= RANGE ? "fake1" : "fake2";
                     VERBS.silence(second, true);
                     VERBS.holdOneSided(false);
-                    VerbsWindowsTest.assertByNic(transfer);
-                    regions.assertSame();
-                    assertThat(VERBS.carried())
-                            .as("what both have left")
-                            .isBetween(1L, 4 * RANGE + 4096);
-                    assertThat(isAlive(couple, second)).isFalse();
-                    assertNothingArrives(read ? regions.here() : regions.there(), first, second);
+                    VerbsWindowsTest.ended(transfer);
+                    inTime = !(transfer.error() instanceof TelpherException.PeerLost);
+                    if (inTime) {
+                        VerbsWindowsTest.assertByNic(transfer);
+                        regions.assertSame();
+                        assertThat(VERBS.carried())
+                                .as("what both have left")
+                                .isBetween(1L, 4 * RANGE + 4096);
+                        assertThat(isAlive(couple, second)).isFalse();
+                    }
+                    MemoryRegion target = read ? regions.here() : regions.there();
+                    assertNothingArrives(target, first, second);
                 }
             } finally {
                 VERBS.holdOneSided(false);
