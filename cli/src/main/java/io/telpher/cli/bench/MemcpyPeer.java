@@ -22,10 +22,10 @@ final class MemcpyPeer implements Peer {
         JVM("MemorySegment.copy"),
         LIBC("memcpy");
 
-        final String tool;
+        final String name;
 
-        Copier(String tool) {
-            this.tool = tool;
+        Copier(String name) {
+            this.name = name;
         }
 
         void copy(MemorySegment from, MemorySegment to, long bytes) {
@@ -102,12 +102,13 @@ final class MemcpyPeer implements Peer {
                     system(),
                     Runtime.version().toString(),
                     "java",
-                    copier.tool,
+                    "copy",
                     "shm",
                     "memcpy",
                     "own",
                     "write",
-                    "one process, one thread"
+                    copier.name
+                            + ", one process, one thread"
                             + (timed && group > 1 ? ", p50 over groups of " + group : ""),
                     count,
                     moved / nanos,
