@@ -18,6 +18,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -88,6 +89,7 @@ class BenchCommandTest {
     }
 
     @Test
+    @Timeout(300) // five operations over four paths: a busy host takes long to warm them up
     void measuresAndChecksBetweenTwoProcesses() throws IOException {
         assumeTrue(
                 Files.exists(Path.of("/proc/self/status")),

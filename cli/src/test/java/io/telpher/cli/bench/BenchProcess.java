@@ -13,11 +13,14 @@ import java.util.Map;
 
 /// `telpher bench` as a process of its own.
 final class BenchProcess {
+    /// The longest that a test gives it; most have a limit of their own below that.
+    private static final int SECONDS = 280;
+
     private BenchProcess() {}
 
     static Tool.Output run(Map<String, String> environment, String... arguments) {
         try {
-            return Tool.await(Tool.start(command(arguments), environment), 100);
+            return Tool.await(Tool.start(command(arguments), environment), SECONDS);
         } catch (IOException e) {
             throw new AssertionError(e);
         }
