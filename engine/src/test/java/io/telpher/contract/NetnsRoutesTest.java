@@ -168,23 +168,10 @@ class NetnsRoutesTest extends TwoHosts {
         hosts.link("m", "b", SUBNET.formatted(1));
         // A link-local address could be a neighbour's: only a time-out tells that it is not.
         hosts.run("a", "ip", "-6", "address", "flush", "dev", "v0");
-        a = PeerProcess.start(hosts.exec("a"));
-        b = PeerProcess.start(hosts.exec("b"));
+        startOneEach();
         a.tell(self -> self.open(TCP));
         byte[] address = b.run(self -> self.open(TCP));
-        String error =
-                a.run(
-                        self -> {
-                            long start = System.nanoTime();
-                            try {
-                                self.connect(address);
-                                return "connected";
-                            } catch (TelpherException.ConnectFailed e) {
-                                assertThat(Duration.ofNanos(System.nanoTime() - start))
-                                        .isLessThan(Duration.ofSeconds(3));
-                                return e.getMessage();
-                            }
-                        });
+        String error = refusal(address, Participant.LIMIT, Duration.ofSeconds(3));
         assertThat(error).contains("10.99.1.");
     }
 
@@ -192,20 +179,14 @@ class NetnsRoutesTest extends TwoHosts {
     /// leads by a third host, the other family by the same link.
     @Test
     void aDeadSharedSubnetLeavesTheOtherWays() {
-        assumeTrue(Namespaces.missing() == null, Namespaces.missing());
-        hosts = Namespaces.create("a", "m", "b");
-        hosts.link("a", "b", SUBNET.formatted(0));
-        hosts.link("a", "m", SUBNET.formatted(1));
-        hosts.link("m", "b", SUBNET.formatted(2));
+        prepareDetour();
         hosts.run("m", "sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward");
-        hosts.run("a", "ip", "route", "add", "10.99.2.0/24", "via", "10.99.1.2");
         hosts.run("b", "ip", "route", "add", "10.99.1.0/24", "via", "10.99.2.1");
         for (String name : List.of("a", "b")) {
             hosts.drop(name, "v0");
             hosts.run(name, "ip", "-6", "address", "flush", "dev", "v0");
         }
-        a = PeerProcess.start(hosts.exec("a"));
-        b = PeerProcess.start(hosts.exec("b"));
+        startOneEach();
         checkConnectsBy("routed -> 10.99.2.2:");
 
         hosts.drop("b", "v2");
@@ -220,32 +201,38 @@ class NetnsRoutesTest extends TwoHosts {
     /// drops what it gets, which only the end of the time tells.
     @Test
     void thatNobodyListensIsToldLongBeforeTheDeadline() {
+        prepareDetour();
+        startOneEach();
+        a.tell(self -> self.open(TCP));
+        byte[] gone = b.run(self -> self.open(TCP));
+        b.tell(Participant::close);
+        String error = refusal(gone, Duration.ofSeconds(60), Duration.ofSeconds(30));
+        assertThat(error).contains("routed -> 10.99.2.2:", "no connection when the time");
+    }
+
+    /// @return what the first host is told, in less than `atMost`, when it connects in vain
+    private String refusal(byte[] address, Duration deadline, Duration atMost) {
+        return a.run(
+                self -> {
+                    long start = System.nanoTime();
+                    try {
+                        self.endpoint().connect(EndpointAddress.ofBytes(address), deadline);
+                        return "connected";
+                    } catch (TelpherException.ConnectFailed e) {
+                        assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(atMost);
+                        return e.getMessage();
+                    }
+                });
+    }
+
+    /// Two hosts with a link, and a third one by which the second has another address.
+    private void prepareDetour() {
         assumeTrue(Namespaces.missing() == null, Namespaces.missing());
         hosts = Namespaces.create("a", "m", "b");
         hosts.link("a", "b", SUBNET.formatted(0));
         hosts.link("a", "m", SUBNET.formatted(1));
         hosts.link("m", "b", SUBNET.formatted(2));
         hosts.run("a", "ip", "route", "add", "10.99.2.0/24", "via", "10.99.1.2");
-        a = PeerProcess.start(hosts.exec("a"));
-        b = PeerProcess.start(hosts.exec("b"));
-        a.tell(self -> self.open(TCP));
-        byte[] gone = b.run(self -> self.open(TCP));
-        b.tell(Participant::close);
-        String error =
-                a.run(
-                        self -> {
-                            Duration deadline = Duration.ofSeconds(60);
-                            long start = System.nanoTime();
-                            try {
-                                self.endpoint().connect(EndpointAddress.ofBytes(gone), deadline);
-                                return "connected";
-                            } catch (TelpherException.ConnectFailed e) {
-                                assertThat(Duration.ofNanos(System.nanoTime() - start))
-                                        .isLessThan(deadline.dividedBy(2));
-                                return e.getMessage();
-                            }
-                        });
-        assertThat(error).contains("routed -> 10.99.2.2:", "no connection when the time");
     }
 
     private void checkConnectsBy(String way) {
@@ -298,8 +285,7 @@ class NetnsRoutesTest extends TwoHosts {
             hosts.run(
                     name, "ip", "address", "add", "fe80::" + last + "/64", "dev", device, "nodad");
         }
-        a = PeerProcess.start(hosts.exec("a"));
-        b = PeerProcess.start(hosts.exec("b"));
+        startOneEach();
         connect(TCP);
         checkSmallWrite();
         a.tell(Participant::close);

@@ -47,6 +47,11 @@ abstract class TwoHosts {
         hosts = Namespaces.create("a", "b");
         hosts.link("a", "b", SUBNET.formatted(0));
         hosts.link("a", "b", SUBNET.formatted(1));
+        startOneEach();
+    }
+
+    /// A process on each host.
+    void startOneEach() {
         a = PeerProcess.start(hosts.exec("a"));
         b = PeerProcess.start(hosts.exec("b"));
     }

@@ -51,7 +51,8 @@ public final class GpuVariables {
         return decode(text(environment, NCCL + name));
     }
 
-    private static String text(Function<String, @Nullable String> environment, String variable) {
+    /// A variable as it was set; empty where it is not.
+    public static String text(Function<String, @Nullable String> environment, String variable) {
         String text = environment.apply(variable);
         return text == null ? "" : text.strip();
     }

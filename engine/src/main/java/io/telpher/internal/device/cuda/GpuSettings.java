@@ -84,7 +84,6 @@ final class GpuSettings {
     }
 
     private String text(String variable) {
-        String text = environment.apply(variable);
-        return text == null ? "" : text.strip();
+        return GpuVariables.text(environment, variable);
     }
 }
